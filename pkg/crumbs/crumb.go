@@ -1,0 +1,259 @@
+package crumbs
+
+import (
+	"encoding/json"
+
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// Types of durable crumbs, numbered and stored on CRUMBS.
+const (
+	TypeRunStarted    = "agent:run:start"
+	TypeRunEnded      = "agent:run:end"
+	TypeAgentError    = "agent:error"
+	TypeStepEnd       = "step:end"
+	TypeToolCalled    = "tool:call"
+	TypeToolResulted  = "tool:result"
+	TypeToolErrored   = "tool:error"
+	TypeToolBlocked   = "tool:blocked"
+	TypeHumanRequired = "human:required"
+	TypeHumanResumed  = "human:resumed"
+)
+
+// Types of deltas: live only, on DELTAS, numbered inside the crumb that closes
+// them (afterSeq, attempt, index).
+const (
+	TypeTextDelta      = "text:delta"
+	TypeReasoningDelta = "reasoning:delta"
+	TypeInputStart     = "tool:input:start"
+	TypeInputDelta     = "tool:input:delta"
+	TypeInputEnd       = "tool:input:end"
+	TypeResultPartial  = "tool:result:partial"
+)
+
+// CrumbTypes lists the durable types in the order of wire.md.
+func CrumbTypes() []string {
+	return []string{TypeRunStarted, TypeRunEnded, TypeAgentError, TypeStepEnd, TypeToolCalled,
+		TypeToolResulted, TypeToolErrored, TypeToolBlocked, TypeHumanRequired, TypeHumanResumed}
+}
+
+// DeltaTypes lists the live types.
+func DeltaTypes() []string {
+	return []string{TypeTextDelta, TypeReasoningDelta, TypeInputStart, TypeInputDelta, TypeInputEnd, TypeResultPartial}
+}
+
+// Terminal reports whether a crumb of type typ ends its run.
+func Terminal(typ string) bool { return typ == TypeRunEnded || typ == TypeAgentError }
+
+// Base is what every crumb has. Suspended is set on the last crumb of the
+// decision that leaves only questions to people open.
+type Base struct {
+	Type      string    `json:"type"`
+	RunID     RunID     `json:"runId"`
+	AgentID   AgentID   `json:"agentId"`
+	SessionID SessionID `json:"sessionId,omitempty"`
+	Seq       uint64    `json:"seq"`       // 1, 2, 3 … in the run, without holes
+	Timestamp int64     `json:"timestamp"` // Unix milliseconds
+	Step      int       `json:"step,omitempty"`
+	Suspended bool      `json:"suspended,omitempty"`
+	DataRef   *DataRef  `json:"dataref,omitempty"`
+}
+
+// ParentRef names the call whose child a run is.
+type ParentRef struct {
+	RunID      RunID  `json:"runId"`
+	ToolCallID CallID `json:"toolCallId"`
+}
+
+// RunStarted opens a run.
+type RunStarted struct {
+	Base
+	Input         json.RawMessage `json:"input"`
+	Skill         string          `json:"skill,omitempty"`
+	AgentRevision string          `json:"agentRevision"`
+	ToolSet       string          `json:"toolSet"`
+	Tools         []string        `json:"tools"` // leaves, sorted
+	Parent        *ParentRef      `json:"parent,omitempty"`
+	Warnings      []string        `json:"warnings,omitempty"`
+}
+
+// RunEnded closes a run that completed.
+type RunEnded struct {
+	Base
+	Output       json.RawMessage `json:"output"`
+	FinishReason string          `json:"finishReason"` // stop, steps, length or content-filter
+	Steps        int             `json:"steps"`
+	DurationMs   int64           `json:"durationMs"`
+	Usage        *Usage          `json:"usage,omitempty"`
+	Cost         *Cost           `json:"cost,omitempty"`
+	Files        []File          `json:"files,omitempty"`
+}
+
+// AgentError closes a run that failed or was cancelled.
+type AgentError struct {
+	Base
+	Error      *fault.Error `json:"error"`
+	DurationMs int64        `json:"durationMs"`
+	Steps      int          `json:"steps,omitempty"`
+	Usage      *Usage       `json:"usage,omitempty"`
+	Cost       *Cost        `json:"cost,omitempty"`
+}
+
+// StepEnd closes one model attempt.
+type StepEnd struct {
+	Base
+	Attempt      int          `json:"attempt"`
+	FinishReason string       `json:"finishReason,omitempty"`
+	Text         string       `json:"text,omitempty"`
+	ToolCallIDs  []CallID     `json:"toolCallIds,omitempty"`
+	Usage        *Usage       `json:"usage,omitempty"`
+	Cost         *Cost        `json:"cost,omitempty"`
+	Deltas       int          `json:"deltas"`
+	DurationMs   int64        `json:"durationMs"`
+	Error        *fault.Error `json:"error,omitempty"`
+	RetryAt      *Time        `json:"retryAt,omitempty"`
+}
+
+// ToolCalled says that a call was sent to its group.
+type ToolCalled struct {
+	Base
+	ToolCallID CallID          `json:"toolCallId"`
+	ToolName   string          `json:"toolName"`
+	Tool       string          `json:"tool"`
+	Args       json.RawMessage `json:"args"`
+	Group      string          `json:"group"`
+	Effect     Effect          `json:"effect"`
+}
+
+// ToolResulted is a call that ended ok.
+type ToolResulted struct {
+	Base
+	ToolCallID CallID          `json:"toolCallId"`
+	ToolName   string          `json:"toolName"`
+	Result     json.RawMessage `json:"result"`
+	DurationMs int64           `json:"durationMs"`
+	Deltas     int             `json:"deltas"`
+	Worker     string          `json:"worker,omitempty"`
+	Files      []File          `json:"files,omitempty"`
+}
+
+// ToolErrored is a call that was sent and did not end ok.
+type ToolErrored struct {
+	Base
+	ToolCallID CallID       `json:"toolCallId"`
+	ToolName   string       `json:"toolName"`
+	Error      *fault.Error `json:"error"`
+	Outcome    Outcome      `json:"outcome"`
+	DurationMs int64        `json:"durationMs"`
+	Deltas     int          `json:"deltas"`
+	Worker     string       `json:"worker,omitempty"`
+}
+
+// Reasons of a blocked call.
+const (
+	BlockedUnknown     = "unknown"
+	BlockedInvalidArgs = "invalid-args"
+	BlockedDenied      = "denied"
+	BlockedLimit       = "limit"
+	BlockedLoop        = "loop"
+	BlockedBudget      = "budget"
+)
+
+// LimitHit names the limit that blocked a call.
+type LimitHit struct {
+	Name  string `json:"name"`
+	Value int64  `json:"value"`
+	Count int64  `json:"count"`
+}
+
+// ToolBlocked is a call that was never sent.
+type ToolBlocked struct {
+	Base
+	ToolCallID CallID          `json:"toolCallId"`
+	ToolName   string          `json:"toolName"` // as the model said
+	Reason     string          `json:"reason"`
+	Error      *fault.Error    `json:"error"`
+	Args       json.RawMessage `json:"args,omitempty"`
+	Limit      *LimitHit       `json:"limit,omitempty"`
+}
+
+// Kinds of checkpoints.
+const (
+	KindApproval   = "approval"
+	KindInput      = "input"
+	KindEscalation = "escalation"
+)
+
+// HumanRequired asks a person. Its own Suspended field is required on the wire,
+// so it shadows that of Base.
+type HumanRequired struct {
+	Base
+	CheckpointID CheckpointID    `json:"checkpointId"`
+	Kind         string          `json:"kind"`
+	ToolCallID   CallID          `json:"toolCallId,omitempty"`
+	ToolName     string          `json:"toolName,omitempty"`
+	Tool         string          `json:"tool,omitempty"`
+	Args         json.RawMessage `json:"args"`
+	ArgsHash     string          `json:"argsHash"`
+	Suspended    bool            `json:"suspended"`
+	Schema       json.RawMessage `json:"schema"`
+	AnswerSchema json.RawMessage `json:"answerSchema,omitempty"`
+	Prompt       string          `json:"prompt,omitempty"`
+	Rule         string          `json:"rule,omitempty"`
+	ExpiresAt    *Time           `json:"expiresAt,omitempty"`
+	Principal    *Principal      `json:"principal,omitempty"`
+}
+
+// Outcomes of a checkpoint.
+const (
+	ResumedApproved  = "approved"
+	ResumedEdited    = "edited"
+	ResumedRejected  = "rejected"
+	ResumedAnswered  = "answered"
+	ResumedExpired   = "expired"
+	ResumedWithdrawn = "withdrawn"
+)
+
+// HumanResumed says what became of a question.
+type HumanResumed struct {
+	Base
+	CheckpointID CheckpointID    `json:"checkpointId"`
+	Kind         string          `json:"kind"`
+	ToolCallID   CallID          `json:"toolCallId,omitempty"`
+	ToolName     string          `json:"toolName,omitempty"`
+	Outcome      string          `json:"outcome"`
+	Response     json.RawMessage `json:"response,omitempty"` // {approved: bool} for approval, the value for input
+	Args         json.RawMessage `json:"args,omitempty"`
+	Reason       string          `json:"reason,omitempty"`
+	By           *Principal      `json:"by,omitempty"`
+	WaitedMs     int64           `json:"waitedMs"`
+}
+
+// DeltaBase is what every delta has; Seq is the afterSeq of its command.
+type DeltaBase struct {
+	Base
+	Attempt int `json:"attempt"`
+	Index   int `json:"index"` // from 0 in one attempt of one call
+}
+
+// TextDelta is a piece of text:delta or reasoning:delta.
+type TextDelta struct {
+	DeltaBase
+	Delta string `json:"delta"`
+}
+
+// InputDelta is tool:input:start (ToolName), tool:input:delta (Delta) or tool:input:end.
+type InputDelta struct {
+	DeltaBase
+	ToolCallID CallID `json:"toolCallId"`
+	ToolName   string `json:"toolName,omitempty"`
+	Delta      string `json:"delta,omitempty"`
+}
+
+// ResultPartial is one value a streaming tool yielded.
+type ResultPartial struct {
+	DeltaBase
+	ToolCallID CallID          `json:"toolCallId"`
+	ToolName   string          `json:"toolName"`
+	Result     json.RawMessage `json:"result"`
+}

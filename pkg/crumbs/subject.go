@@ -1,0 +1,144 @@
+package crumbs
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Streams and buckets of the mesh (wire.md §2). Their settings are in pkg/mesh.
+const (
+	StreamRequests   = "REQUESTS"
+	StreamInbox      = "INBOX"
+	StreamTimers     = "TIMERS"
+	StreamModelCalls = "MODELCALLS"
+	StreamToolCalls  = "TOOLCALLS"
+	StreamCrumbs     = "CRUMBS"
+	StreamDeltas     = "DELTAS"
+	StreamDead       = "DEADLETTER"
+
+	BucketRuns      = "runs"
+	BucketAgents    = "agents"
+	BucketTools     = "tools"
+	BucketWorkers   = "workers"
+	BucketApprovals = "approvals"
+	BucketClaims    = "claims"
+	BucketSessions  = "sessions"
+
+	ObjectsBlobs = "blobs"
+	ObjectsFiles = "files"
+)
+
+// Subject patterns, as consumers and permissions name them.
+const (
+	SubjectRequests    = "run.request.*"
+	SubjectToolCalls   = "tool.call.>"
+	SubjectModelCalls  = "model.call.>"
+	SubjectCrumbs      = "crumb.>"
+	SubjectDeltas      = "delta.>"
+	SubjectDead        = "dead.>"
+	SubjectTimers      = "timer.>"
+	SubjectTimersDue   = "timer.due.>"
+	SubjectHumanCrumbs = "crumb.*.*.human.*"
+	SubjectCancels     = "ctl.cancel.*"
+)
+
+// InboxSubjects are the subjects of INBOX: answers to work already accepted.
+func InboxSubjects() []string {
+	return []string{"run.start.*", "run.control.*", "run.child.*.*", "model.result.>", "tool.result.>", "approval.decision.>"}
+}
+
+// RequestSubject is where a run of agent is asked for.
+func RequestSubject(agent AgentID) string { return "run.request." + string(agent) }
+
+// ControlSubject is where a run is cancelled, paused, unpaused or told something.
+func ControlSubject(run RunID) string { return "run.control." + string(run) }
+
+// ModelCallSubject is the queue of a provider instance.
+func ModelCallSubject(provider string, run RunID) string {
+	return "model.call." + provider + "." + string(run)
+}
+
+// ModelCallFilter matches all calls of a provider instance.
+func ModelCallFilter(provider string) string { return "model.call." + provider + ".*" }
+
+// ToolCallSubject is the queue of a worker group.
+func ToolCallSubject(group string, run RunID) string { return "tool.call." + group + "." + string(run) }
+
+// ToolCallFilter matches all calls of a worker group.
+func ToolCallFilter(group string) string { return "tool.call." + group + ".*" }
+
+// ModelResultSubject takes the one result of an attempt of a model call.
+func ModelResultSubject(provider string, call CallID, attempt int) string {
+	return "model.result." + provider + "." + string(call.Run()) + "." + call.Token() + "-" + strconv.Itoa(attempt)
+}
+
+// ToolResultSubject takes the one result of an attempt of a tool call.
+func ToolResultSubject(group string, call CallID, attempt int) string {
+	return "tool.result." + group + "." + string(call.Run()) + "." + call.Token() + "-" + strconv.Itoa(attempt)
+}
+
+// DecisionSubject takes the one decision of a checkpoint.
+func DecisionSubject(run RunID, checkpoint CheckpointID) string {
+	return "approval.decision." + string(run) + "." + checkpoint.Token()
+}
+
+// TimerSetSubject holds the schedule of a run's timer v.
+func TimerSetSubject(run RunID, v uint64) string {
+	return "timer.set." + string(run) + "." + strconv.FormatUint(v, 10)
+}
+
+// TimerDueSubject is where timer v of a run fires.
+func TimerDueSubject(run RunID, v uint64) string {
+	return "timer.due." + string(run) + "." + strconv.FormatUint(v, 10)
+}
+
+// CrumbSubject is where a crumb of type typ stands.
+func CrumbSubject(agent AgentID, run RunID, typ string) string {
+	return "crumb." + string(agent) + "." + string(run) + "." + strings.ReplaceAll(typ, ":", ".")
+}
+
+// CrumbFilter matches all crumbs of a run of a known agent; the fence of an
+// append names exactly this string.
+func CrumbFilter(agent AgentID, run RunID) string {
+	return "crumb." + string(agent) + "." + string(run) + ".>"
+}
+
+// RunCrumbsFilter matches all crumbs of a run whose agent is not known.
+func RunCrumbsFilter(run RunID) string { return "crumb.*." + string(run) + ".>" }
+
+// RunDeltasFilter matches all deltas of a run.
+func RunDeltasFilter(run RunID) string { return "delta.*." + string(run) + ".>" }
+
+// ModelDeltaSubject is where modelgw sends a delta of type typ.
+func ModelDeltaSubject(agent AgentID, run RunID, typ string) string {
+	kind, _, _ := strings.Cut(typ, ":")
+	if kind == "tool" {
+		kind = "tool.input"
+	}
+	return "delta." + string(agent) + "." + string(run) + "." + kind
+}
+
+// PartialSubject is where a worker of group sends what a tool yields.
+func PartialSubject(agent AgentID, run RunID, group string) string {
+	return "delta." + string(agent) + "." + string(run) + ".tool.partial." + group
+}
+
+// CancelSubject reaches the workers that run calls of a run (core NATS).
+func CancelSubject(run RunID) string { return "ctl.cancel." + string(run) }
+
+// DeadSubject is where a message of stream about run is put when it is given up.
+func DeadSubject(stream string, run RunID) string {
+	if run == "" {
+		run = "none"
+	}
+	return "dead." + stream + "." + string(run)
+}
+
+// Token returns the n-th dot-separated token of a subject, "" when there is none.
+func Token(subject string, n int) string {
+	parts := strings.Split(subject, ".")
+	if n >= len(parts) {
+		return ""
+	}
+	return parts[n]
+}

@@ -1,0 +1,104 @@
+package fault
+
+// Code is a stable, upper-snake name of a kind of failure. The catalogue is
+// closed and append-only; docs/errors.md is generated from it.
+type Code string
+
+// The catalogue. Each code's meaning is in Catalogue.
+const (
+	InvalidPermission     Code = "INVALID_PERMISSION"
+	InvalidName           Code = "INVALID_NAME"
+	InvalidConfig         Code = "INVALID_CONFIG"
+	InvalidInput          Code = "INVALID_INPUT"
+	InvalidArguments      Code = "INVALID_ARGUMENTS"
+	InvalidMessage        Code = "INVALID_MESSAGE"
+	NotAvailable          Code = "NOT_AVAILABLE"
+	AgentNotFound         Code = "AGENT_NOT_FOUND"
+	RunNotFound           Code = "RUN_NOT_FOUND"
+	RunConflict           Code = "RUN_CONFLICT"
+	RunCancelled          Code = "RUN_CANCELLED"
+	RunDeadlineExceeded   Code = "RUN_DEADLINE_EXCEEDED"
+	ToolNotFound          Code = "TOOL_NOT_FOUND"
+	ToolNameCollision     Code = "TOOL_NAME_COLLISION"
+	ToolGroupUnknown      Code = "TOOL_GROUP_UNKNOWN"
+	ToolError             Code = "TOOL_ERROR"
+	ToolDenied            Code = "TOOL_DENIED"
+	ToolLost              Code = "TOOL_LOST"
+	ToolTimeout           Code = "TOOL_TIMEOUT"
+	ToolCancelled         Code = "TOOL_CANCELLED"
+	ToolResultInvalid     Code = "TOOL_RESULT_INVALID"
+	ToolCallLimit         Code = "TOOL_CALL_LIMIT"
+	OutcomeUnknown        Code = "OUTCOME_UNKNOWN"
+	UnknownProvider       Code = "UNKNOWN_PROVIDER"
+	ModelError            Code = "MODEL_ERROR"
+	ModelTimeout          Code = "MODEL_TIMEOUT"
+	CheckpointNotFound    Code = "CHECKPOINT_NOT_FOUND"
+	CheckpointExpired     Code = "CHECKPOINT_EXPIRED"
+	DecisionInvalid       Code = "DECISION_INVALID"
+	QueueFull             Code = "QUEUE_FULL"
+	PayloadTooLarge       Code = "PAYLOAD_TOO_LARGE"
+	StateTooLarge         Code = "STATE_TOO_LARGE"
+	StateTooNew           Code = "STATE_TOO_NEW"
+	CrumbsExpired         Code = "CRUMBS_EXPIRED"
+	TopologyMissing       Code = "TOPOLOGY_MISSING"
+	PermissionsViolation  Code = "PERMISSIONS_VIOLATION"
+	Unavailable           Code = "UNAVAILABLE"
+	ShuttingDown          Code = "SHUTTING_DOWN"
+	InternalError         Code = "INTERNAL_ERROR"
+	CredentialNotDeclared Code = "CREDENTIAL_NOT_DECLARED"
+	CredentialMissing     Code = "CREDENTIAL_MISSING"
+)
+
+// Entry is one row of the catalogue.
+type Entry struct {
+	Code    Code
+	Meaning string // when it is returned
+	Remedy  string // what the person who sees it can do
+}
+
+// Catalogue lists every code in the order of docs/errors.md.
+func Catalogue() []Entry { return append([]Entry(nil), catalogue...) }
+
+var catalogue = []Entry{
+	{InvalidPermission, "A permission selector is malformed, names an unknown scope, or targets a human tool.", "Write `scope:name` (tool, task, core, action, system) or `scope:sub/name` (skill, plugin); a `*` stands for a whole segment or part of one. Human tools are always available."},
+	{InvalidName, "A name is outside its grammar.", "Tool, skill, task, plugin, hook, group and provider names are lowercase snake_case; agent ids may have dashes; run ids are `[A-Za-z0-9_-]{1,64}`."},
+	{InvalidConfig, "A file, flag or environment variable does not load.", "The message names file, line and key; `crumb agents validate DIR` lists every fault at once."},
+	{InvalidInput, "A run's input does not match the agent's inputSchema.", "Send input that fits; `crumb agents list --json` shows the schema."},
+	{InvalidArguments, "A tool call's arguments do not match the tool's schema, or hold a number that cannot be kept exactly.", "The model sees the message and may call again; send integers beyond 2^53 as strings."},
+	{InvalidMessage, "A message on the wire is not what its subject says.", "Compare it with schemas/; it was moved to `dead.`."},
+	{NotAvailable, "The feature is known but not built in this version.", "Remove the field the message names."},
+	{AgentNotFound, "No agent of that id is applied.", "`crumb agents list` shows the ids; `crumb agents apply DIR` adds one."},
+	{RunNotFound, "No run of that id is on record.", "Finished runs are kept 15 days; check the id."},
+	{RunConflict, "The run id was used before with another request.", "Choose another run id, or send the same request."},
+	{RunCancelled, "The run was cancelled.", "None: someone asked for it; `reason` says why."},
+	{RunDeadlineExceeded, "The run did not end before limits.deadlineMs.", "Raise the limit or give the run less to do."},
+	{ToolNotFound, "The model asked for a tool the run does not have, or an approved tool is gone.", "The model sees the close matches; check the agent's tools and permissions."},
+	{ToolNameCollision, "Two permitted tools share one model-facing name.", "Rename one, or deny one."},
+	{ToolGroupUnknown, "A tool belongs to a worker group that has no queue.", "Name the group in crumb.yaml under `groups` and apply again."},
+	{ToolError, "The tool reported a failure.", "The model sees the message; the tool's author knows the rest."},
+	{ToolDenied, "A person rejected the call, or a worker refused its permission.", "Ask the person named in `human:resumed`."},
+	{ToolLost, "The call never started, or its worker died three times.", "Start workers of the group; look at `dead.` for poison calls."},
+	{ToolTimeout, "The call ran longer than its limit.", "Raise the tool's timeoutMs, or make it stream and set idleTimeoutMs."},
+	{ToolCancelled, "The call was stopped because its run was cancelled.", "None."},
+	{ToolResultInvalid, "The tool's result is not JSON, or does not match its outputSchema.", "Mend the tool."},
+	{ToolCallLimit, "One turn asked for more calls than a run allows.", "At most 64 calls a turn."},
+	{OutcomeUnknown, "A call that must not run twice was interrupted; whether its effect happened is not known.", "Look at the system the tool acts on; the call's id was passed to it."},
+	{UnknownProvider, "The agent names a model provider that no gateway serves.", "The message lists the registered ones and the variable that is missing."},
+	{ModelError, "The model provider failed.", "The message has the provider's status; errorHandling.retry repeats transient ones."},
+	{ModelTimeout, "The model call did not answer before its deadline.", "Start a model gateway, or raise the deadline."},
+	{CheckpointNotFound, "No question of that id is open.", "It was answered, expired or never asked: the context says by whom and when."},
+	{CheckpointExpired, "Nobody answered before the question expired.", "Answer sooner or raise the expiry."},
+	{DecisionInvalid, "An answer does not fit its question: wrong kind, other arguments, bad signature or a value outside the answer schema.", "Read the question again (`crumb approvals show`) and answer that."},
+	{QueueFull, "The mesh takes no new work now.", "Try again after retryAfterMs."},
+	{PayloadTooLarge, "A body is larger than the mesh carries.", "The message has size and limit."},
+	{StateTooLarge, "A run's record would exceed 512 KiB.", "Ask for fewer calls a turn, or let tools return references."},
+	{StateTooNew, "A run's record was written by a newer version.", "Upgrade this process."},
+	{CrumbsExpired, "The crumbs asked for are older than the stream keeps.", "Follow from the sequence in the context."},
+	{TopologyMissing, "A stream, bucket or consumer is missing or differs.", "Run `crumb init` against this NATS."},
+	{PermissionsViolation, "NATS refused a publish or subscription.", "Check the credentials' permissions for the subject named."},
+	{Unavailable, "NATS did not answer in time.", "Check the server; the operation may be repeated."},
+	{ShuttingDown, "The process is stopping.", "Repeat; another replica answers."},
+	{InternalError, "A fault of crumbmesh itself.", "The service's log has the details; please report it."},
+	{CredentialNotDeclared, "A tool asked for a credential it does not declare.", "Add the name to the tool's `credentials`."},
+	{CredentialMissing, "A declared credential is not set where the tool runs.", "Set the variable in the worker's environment."},
+}
