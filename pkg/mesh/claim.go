@@ -1,0 +1,172 @@
+package mesh
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// Claim is the register that decides whether an attempt of a call starts:
+// none → started → revoked (DESIGN §5, docs/protocol.md).
+type Claim struct {
+	State      string      `json:"state"` // started or revoked
+	Nonce      string      `json:"nonce,omitempty"`
+	Worker     string      `json:"worker,omitempty"`
+	MessageSeq uint64      `json:"messageSeq,omitempty"`
+	Starts     int         `json:"starts"`
+	At         crumbs.Time `json:"at"`
+}
+
+// Claim states.
+const (
+	ClaimStarted = "started"
+	ClaimRevoked = "revoked"
+)
+
+// StartsMax is how often a call may be started and not finish before it counts
+// as poison.
+const StartsMax = 3
+
+// Verdict is what a worker may do with a request.
+type Verdict int
+
+// The verdicts of Begin.
+const (
+	VerdictRun     Verdict = iota // the claim is this worker's: run
+	VerdictDrop                   // a second request, or one that was revoked
+	VerdictWait                   // its holder is still there
+	VerdictUnknown                // a `once` call whose holder is gone
+	VerdictPoison                 // started StartsMax times and never finished
+)
+
+// Claims is the bucket of claims.
+type Claims struct {
+	conn   *Conn
+	bucket *Bucket
+}
+
+// Claims returns the register of starts.
+func (c *Conn) Claims() *Claims { return &Claims{conn: c, bucket: c.Bucket(crumbs.BucketClaims)} }
+
+// Start is what Begin needs to know of a request.
+type Start struct {
+	Key        string // `<call>.<attempt>`
+	Worker     string
+	MessageSeq uint64
+	Effect     crumbs.Effect
+	Past       bool                                                   // the call's deadline is over
+	Alive      func(ctx context.Context, worker string) (bool, error) // whether a holder is present
+}
+
+// Begin takes the claim of a call, directly before its handler. An ambiguous
+// write is read back and its nonce compared. It fails with UNAVAILABLE when
+// NATS does not answer: then nothing may be run.
+func (c *Claims) Begin(ctx context.Context, s Start) (Verdict, error) {
+	for {
+		found, rev, err := c.read(ctx, s.Key)
+		if err != nil {
+			return VerdictDrop, err
+		}
+		verdict, err := judge(ctx, s, found)
+		if err != nil || verdict != VerdictRun {
+			return verdict, err
+		}
+		mine := Claim{State: ClaimStarted, Nonce: uuid.NewString(), Worker: s.Worker, MessageSeq: s.MessageSeq, Starts: found.Starts + 1, At: crumbs.At(time.Now())}
+		err = c.write(ctx, s.Key, mine, rev)
+		if errors.Is(err, ErrConflict) {
+			continue
+		}
+		if err != nil {
+			won, readErr := c.holds(ctx, s.Key, mine.Nonce)
+			if readErr != nil || !won {
+				return VerdictDrop, err
+			}
+		}
+		return VerdictRun, nil
+	}
+}
+
+// judge is the rule of DESIGN §5 for a request that finds a claim.
+func judge(ctx context.Context, s Start, found Claim) (Verdict, error) {
+	switch {
+	case found.State == "":
+		return VerdictRun, nil
+	case found.State == ClaimRevoked, found.MessageSeq != s.MessageSeq:
+		return VerdictDrop, nil
+	case s.Effect != crumbs.EffectOnce:
+		if found.Starts >= StartsMax {
+			return VerdictPoison, nil
+		}
+		return VerdictRun, nil
+	case s.Past:
+		return VerdictUnknown, nil
+	}
+	alive, err := s.Alive(ctx, found.Worker)
+	if err != nil {
+		return VerdictWait, err
+	}
+	if alive {
+		return VerdictWait, nil
+	}
+	return VerdictUnknown, nil
+}
+
+// Get reads a claim; State "" means none.
+func (c *Claims) Get(ctx context.Context, key string) (Claim, error) {
+	claim, _, err := c.read(ctx, key)
+	return claim, err
+}
+
+// Revoke forbids every further start of an attempt and reports whether it was
+// started before. It may be repeated: the answer stays the same.
+func (c *Claims) Revoke(ctx context.Context, key string) (started bool, err error) {
+	for {
+		found, rev, err := c.read(ctx, key)
+		if err != nil {
+			return false, err
+		}
+		if found.State == ClaimRevoked {
+			return found.Starts > 0, nil
+		}
+		found.State, found.At = ClaimRevoked, crumbs.At(time.Now())
+		if err := c.write(ctx, key, found, rev); err != nil {
+			if errors.Is(err, ErrConflict) {
+				continue
+			}
+			return false, err
+		}
+		return found.Starts > 0, nil
+	}
+}
+
+func (c *Claims) holds(ctx context.Context, key, nonce string) (bool, error) {
+	found, _, err := c.read(ctx, key)
+	return found.Nonce == nonce, err
+}
+
+func (c *Claims) read(ctx context.Context, key string) (Claim, uint64, error) {
+	r, err := c.bucket.Get(ctx, key)
+	if err != nil || !r.Exists() {
+		return Claim{}, r.Revision, err
+	}
+	var claim Claim
+	if err := json.Unmarshal(r.Value, &claim); err != nil {
+		return Claim{}, 0, fault.Wrap(fault.InternalError, err, "claim %s does not decode", key)
+	}
+	return claim, r.Revision, nil
+}
+
+func (c *Claims) write(ctx context.Context, key string, claim Claim, revision uint64) error {
+	body, err := json.Marshal(claim)
+	if err != nil {
+		return fault.From(err)
+	}
+	_, err = c.bucket.CompareAndSet(ctx, key, body, revision, 0)
+	return err
+}

@@ -1,0 +1,144 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// DefaultServer is where a mesh is looked for when nothing else is said.
+const DefaultServer = "nats://127.0.0.1:4222"
+
+const (
+	connectTimeout = 5 * time.Second
+	reconnectWait  = 250 * time.Millisecond
+	requestTimeout = 5 * time.Second // of one JetStream request
+)
+
+// ConnectConfig says how to reach NATS.
+type ConnectConfig struct {
+	Server    string                     // URL; NATS_URL of the command line
+	Creds     string                     // credentials file
+	NKey      string                     // NKEY seed file
+	Name      string                     // shown by the server
+	InProcess nats.InProcessConnProvider // an embedded server, instead of Server
+	Settings  Settings                   // zero value: DefaultSettings
+	Logger    *slog.Logger
+}
+
+// Conn is a connection to the mesh with what NATS told about it.
+type Conn struct {
+	NATS     *nats.Conn
+	JS       jetstream.JetStream
+	Settings Settings
+	Log      *slog.Logger
+
+	violations atomic.Int64
+	mu         sync.Mutex
+	violation  string
+	streams    sync.Map // name → jetstream.Stream
+}
+
+// Connect connects to NATS with JetStream. It fails with UNAVAILABLE when no
+// server answers; afterwards it reconnects for ever.
+func Connect(_ context.Context, cfg ConnectConfig) (*Conn, error) {
+	c := &Conn{Settings: cfg.Settings.orDefault(), Log: cfg.Logger}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	opts := []nats.Option{
+		nats.Name(cfg.Name), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.ReconnectBufSize(-1), nats.ErrorHandler(c.onError),
+	}
+	server := cfg.Server
+	switch {
+	case cfg.InProcess != nil:
+		// A pipe cannot lose its peer; pings would only wake idle bubbles of virtual time.
+		opts, server = append(opts, nats.InProcessServer(cfg.InProcess), nats.PingInterval(time.Hour)), ""
+	case server == "":
+		server = DefaultServer
+	}
+	if cfg.Creds != "" {
+		opts = append(opts, nats.UserCredentials(cfg.Creds))
+	}
+	if cfg.NKey != "" {
+		key, err := nats.NkeyOptionFromSeed(cfg.NKey)
+		if err != nil {
+			return nil, fault.New(fault.InvalidConfig, "nkey file %s: expected an NKEY seed: %v", cfg.NKey, err)
+		}
+		opts = append(opts, key)
+	}
+	nc, err := nats.Connect(server, opts...)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "cannot reach NATS at %s: %v; start one with `crumb dev` or name another with --server", server, err)
+	}
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
+	if err != nil {
+		nc.Close()
+		return nil, fault.From(err)
+	}
+	c.NATS, c.JS = nc, js
+	return c, nil
+}
+
+// onError counts what NATS reports outside of any call: a forbidden publish
+// looks like a timeout to its caller, only this handler hears the reason.
+func (c *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
+	if errors.Is(err, nats.ErrPermissionViolation) || strings.Contains(strings.ToLower(err.Error()), "permissions violation") {
+		c.violations.Add(1)
+		c.mu.Lock()
+		c.violation = err.Error()
+		c.mu.Unlock()
+	}
+	subject := ""
+	if sub != nil {
+		subject = sub.Subject
+	}
+	c.Log.Warn("nats", "error", err, "subject", subject)
+}
+
+// Health returns PERMISSIONS_VIOLATION once NATS refused this connection
+// something, UNAVAILABLE while it is not connected, else nil.
+func (c *Conn) Health() error {
+	if n := c.violations.Load(); n > 0 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return fault.New(fault.PermissionsViolation, "NATS refused %d operations, the last: %s", n, c.violation)
+	}
+	if !c.NATS.IsConnected() {
+		return fault.New(fault.Unavailable, "not connected to NATS")
+	}
+	return nil
+}
+
+// Close closes the connection at once; drain loops first.
+func (c *Conn) Close() { c.NATS.Close() }
+
+// stream returns a handle of a stream, looked up once.
+func (c *Conn) stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	if s, ok := c.streams.Load(name); ok {
+		return s.(jetstream.Stream), nil
+	}
+	s, err := c.JS.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, fault.New(fault.TopologyMissing, "stream %s is missing; run `crumb init`", name)
+	}
+	if err != nil {
+		return nil, unavailable(err, "stream "+name)
+	}
+	c.streams.Store(name, s)
+	return s, nil
+}
+
+func unavailable(err error, what string) error {
+	return fault.Wrap(fault.Unavailable, err, "%s: NATS did not answer: %v", what, err)
+}

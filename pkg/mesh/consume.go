@@ -1,0 +1,245 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// Pull loop timing: short pulls survive a leader change in a second where the
+// client's defaults stall for thirty (nats/jetstream.md, finding 2).
+const (
+	pullExpiry    = 2 * time.Second
+	pullHeartbeat = 500 * time.Millisecond
+	pullBackoff   = 250 * time.Millisecond
+	loopStalled   = 15 * time.Second // a loop without progress for this long is unhealthy
+)
+
+// Delivery is one message in the hands of a handler.
+type Delivery struct {
+	Subject  string
+	Header   nats.Header
+	Data     []byte
+	Stored   time.Time // when the stream stored it
+	Sequence uint64    // its stream sequence
+	Count    int       // deliveries so far, this one included
+
+	msg jetstream.Msg
+}
+
+// Handler works on one message; what it returns settles it (see settle). Its
+// context ends when the drain grace is over, not when the loop stops.
+type Handler func(ctx context.Context, d *Delivery) error
+
+// ConsumeConfig describes one consume loop.
+type ConsumeConfig struct {
+	Stream, Consumer string
+	Capacity         int           // messages held at once
+	DoubleAck        bool          // await the server's word where a repeat would cost
+	Grace            time.Duration // how long handlers may go on after ctx ends; 0 = until they return
+}
+
+// Loop is a running consume loop.
+type Loop struct {
+	conn     *Conn
+	cfg      ConsumeConfig
+	handler  Handler
+	cons     jetstream.Consumer
+	progress atomic.Int64 // unix nanoseconds of the last answer from the server
+	err      atomic.Value // last error text of the loop
+	free     chan struct{}
+	held     sync.WaitGroup
+	started  time.Time
+}
+
+// NewLoop binds to a durable consumer. It fails with TOPOLOGY_MISSING naming the
+// command that makes it.
+func (c *Conn) NewLoop(ctx context.Context, cfg ConsumeConfig, h Handler) (*Loop, error) {
+	if err := c.Verify(ctx, nil, map[string][]string{cfg.Stream: {cfg.Consumer}}); err != nil {
+		return nil, err
+	}
+	cons, err := c.JS.Consumer(ctx, cfg.Stream, cfg.Consumer)
+	if err != nil {
+		return nil, unavailable(err, "consumer "+cfg.Consumer)
+	}
+	l := &Loop{conn: c, cfg: cfg, handler: h, cons: cons, free: make(chan struct{}, cfg.Capacity), started: time.Now()}
+	for range cfg.Capacity {
+		l.free <- struct{}{}
+	}
+	l.progress.Store(l.started.UnixNano())
+	return l, nil
+}
+
+// Run pulls until ctx ends, then waits for the handlers in hand (at most Grace).
+func (l *Loop) Run(ctx context.Context) error {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	for ctx.Err() == nil {
+		n := l.take(ctx)
+		if n == 0 {
+			break
+		}
+		got, err := l.pull(ctx, work, n)
+		for range n - got {
+			l.free <- struct{}{}
+		}
+		if err != nil && ctx.Err() == nil {
+			l.err.Store(err.Error())
+			l.conn.Log.Debug("pull", "consumer", l.cfg.Consumer, "error", err)
+			_ = sleep(ctx, pullBackoff) // ends early only with ctx, which the loop checks
+		} else {
+			l.progress.Store(time.Now().UnixNano())
+		}
+	}
+	l.drain(stop)
+	return nil
+}
+
+// take waits for one free place and takes all others that are free too.
+func (l *Loop) take(ctx context.Context) int {
+	select {
+	case <-ctx.Done():
+		return 0
+	case <-l.free:
+	}
+	n := 1
+	for {
+		select {
+		case <-l.free:
+			n++
+		default:
+			return n
+		}
+	}
+}
+
+func (l *Loop) pull(ctx, work context.Context, n int) (got int, err error) {
+	batch, err := l.cons.Fetch(n, jetstream.FetchMaxWait(pullExpiry), jetstream.FetchHeartbeat(pullHeartbeat))
+	if err != nil {
+		return 0, err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return got, l.giveBack(batch)
+		case m, ok := <-batch.Messages():
+			if !ok {
+				err := batch.Error()
+				if errors.Is(err, nats.ErrTimeout) {
+					err = nil
+				}
+				return got, err
+			}
+			got++
+			l.progress.Store(time.Now().UnixNano())
+			l.held.Add(1)
+			go l.handle(work, m)
+		}
+	}
+}
+
+// giveBack returns what a pull still brings after the loop was told to stop, so
+// that it costs no AckWait.
+func (l *Loop) giveBack(batch jetstream.MessageBatch) error {
+	l.held.Add(1)
+	go func() {
+		defer l.held.Done()
+		for m := range batch.Messages() {
+			if err := m.Nak(); err != nil {
+				l.conn.Log.Debug("nak", "error", err)
+			}
+		}
+	}()
+	return nil
+}
+
+func (l *Loop) drain(stop context.CancelFunc) {
+	done := make(chan struct{})
+	go func() { l.held.Wait(); close(done) }()
+	if l.cfg.Grace == 0 {
+		<-done
+		return
+	}
+	t := time.NewTimer(l.cfg.Grace)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+		stop()
+		<-done
+	}
+}
+
+func (l *Loop) handle(ctx context.Context, m jetstream.Msg) {
+	defer func() { l.free <- struct{}{}; l.held.Done() }()
+	meta, err := m.Metadata()
+	if err != nil {
+		l.conn.Log.Error("message without metadata", "subject", m.Subject(), "error", err)
+		return
+	}
+	d := &Delivery{Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Stored: meta.Timestamp,
+		Sequence: meta.Sequence.Stream, Count: int(meta.NumDelivered), msg: m}
+	quiet := l.keep(d)
+	err = l.guard(ctx, d)
+	quiet()
+	settleCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	if err != nil {
+		l.conn.Log.Log(ctx, levelOf(err), "message not done", "subject", d.Subject, "delivery", d.Count, "error", err)
+	}
+	if err := l.conn.settle(settleCtx, l.cfg, d, err); err != nil {
+		l.conn.Log.Warn("settle", "subject", d.Subject, "error", err)
+	}
+}
+
+// guard is the message boundary: a panic of the handler becomes a transient
+// error, so that one message cannot end the process.
+func (l *Loop) guard(ctx context.Context, d *Delivery) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			l.conn.Log.Error("panic", "subject", d.Subject, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			err = fault.New(fault.InternalError, "the handler of %s panicked", d.Subject)
+		}
+	}()
+	return l.handler(ctx, d)
+}
+
+// keep sends InProgress each third of AckWait until the returned func is called.
+func (l *Loop) keep(d *Delivery) func() {
+	done := make(chan struct{})
+	go func() {
+		t := time.NewTicker(l.conn.Settings.Heartbeat())
+		defer t.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+				if err := d.msg.InProgress(); err != nil {
+					l.conn.Log.Debug("heartbeat", "subject", d.Subject, "error", err)
+				}
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// Health returns UNAVAILABLE when the loop has had no answer from the server
+// for a while: readiness comes from the loop itself, not from a separate ticker.
+func (l *Loop) Health() error {
+	idle := time.Since(time.Unix(0, l.progress.Load()))
+	if idle < loopStalled || len(l.free) == 0 {
+		return nil
+	}
+	last, _ := l.err.Load().(string)
+	return fault.New(fault.Unavailable, "consumer %s of %s: no answer for %s; last error: %s", l.cfg.Consumer, l.cfg.Stream, idle.Round(time.Second), last)
+}

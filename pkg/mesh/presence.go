@@ -1,0 +1,78 @@
+package mesh
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// Presence is a worker's row in bucket `workers`: gone PresenceTTL after its
+// last heartbeat.
+type Presence struct {
+	Worker  string      `json:"worker"`
+	Service string      `json:"service"` // toolexec or modelgw
+	Queue   string      `json:"queue"`   // group or provider instance
+	Host    string      `json:"host,omitempty"`
+	PID     int         `json:"pid,omitempty"`
+	Since   crumbs.Time `json:"since"`
+}
+
+// NewWorkerID returns a fresh id of a worker process.
+func NewWorkerID(queue string) string { return queue + "-" + uuid.NewString()[:13] }
+
+// Announce keeps a worker present until ctx ends, then withdraws it. It returns
+// after the first heartbeat is stored; done is closed when the row is gone.
+func (c *Conn) Announce(ctx context.Context, p Presence) (done <-chan struct{}, err error) {
+	p.Since, p.PID = crumbs.At(time.Now()), os.Getpid()
+	p.Host, _ = os.Hostname() // a name for people; empty is fine
+	body, err := json.Marshal(p)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	bucket := c.Bucket(crumbs.BucketWorkers)
+	if _, err := bucket.Put(ctx, p.Worker, body); err != nil {
+		return nil, err
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		t := time.NewTicker(c.Settings.PresenceTTL / 3)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				c.withdraw(bucket, p.Worker)
+				return
+			case <-t.C:
+				if _, err := bucket.Put(ctx, p.Worker, body); err != nil {
+					c.Log.Warn("presence", "worker", p.Worker, "error", err)
+				}
+			}
+		}
+	}()
+	return gone, nil
+}
+
+func (c *Conn) withdraw(bucket *Bucket, worker string) {
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	if err := bucket.Delete(ctx, worker); err != nil {
+		c.Log.Debug("withdraw", "worker", worker, "error", err)
+	}
+}
+
+// Alive reports whether a worker is present: its row is read through the leader
+// and its age compared, so that no expiry event is relied on.
+func (c *Conn) Alive(ctx context.Context, worker string) (bool, error) {
+	r, err := c.Bucket(crumbs.BucketWorkers).Get(ctx, worker)
+	if err != nil {
+		return false, err
+	}
+	return r.Exists() && time.Since(r.Stored) < c.Settings.PresenceTTL, nil
+}

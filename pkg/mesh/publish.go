@@ -1,0 +1,169 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// ErrConflict says that a compare-and-set or a fenced publish lost: the subject
+// moved on. Read again and decide again.
+var ErrConflict = errors.New("conflict: the subject was written by another")
+
+// JetStream error codes that mean more than their text (protocol.md P2, P13).
+const (
+	codeWrongLast   = jetstream.JSErrCodeStreamWrongLastSequence // 10071
+	codeWrongLastRN = jetstream.ErrorCode(10164)                 // the same on a replicated stream, while another write is in flight
+	codeFull        = jetstream.ErrorCode(10077)
+	codeIDInFlight  = jetstream.ErrorCode(10158)
+	codeNoMessage   = jetstream.JSErrCodeMessageNotFound
+)
+
+// Publishing bounds.
+const (
+	PayloadMax      = 900 << 10 // bytes of body and headers together, under NATS's 1 MiB
+	onceRetryMin    = 100 * time.Millisecond
+	onceRetryMax    = 2 * time.Second
+	inFlightRetry   = 20 * time.Millisecond
+	inFlightRetries = 50
+)
+
+// Publish stores one message and awaits its ack; NATS client retries are off.
+// It fails with ErrConflict (an expectation did not hold), QUEUE_FULL (a work
+// queue refuses), PAYLOAD_TOO_LARGE, or UNAVAILABLE, after which the message may
+// or may not be stored.
+func (c *Conn) Publish(ctx context.Context, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	if n := size(msg); n > PayloadMax {
+		return nil, fault.New(fault.PayloadTooLarge, "%s: %d bytes > limit %d", msg.Subject, n, PayloadMax)
+	}
+	opts = append(opts, jetstream.WithRetryAttempts(0))
+	for try := 0; ; try++ {
+		ack, err := c.publish(ctx, msg, opts)
+		var api *jetstream.APIError
+		if errors.As(err, &api) && api.ErrorCode == codeIDInFlight && try < inFlightRetries {
+			if err := sleep(ctx, inFlightRetry); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		return ack, mapPublish(msg.Subject, err)
+	}
+}
+
+func (c *Conn) publish(ctx context.Context, msg *nats.Msg, opts []jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return c.JS.PublishMsg(ctx, msg, opts...)
+}
+
+func size(msg *nats.Msg) int {
+	n := len(msg.Data)
+	for k, vs := range msg.Header {
+		for _, v := range vs {
+			n += len(k) + len(v) + 4
+		}
+	}
+	return n
+}
+
+// mapPublish is the one function that knows publish errors.
+func mapPublish(subject string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		switch api.ErrorCode {
+		case codeWrongLast, codeWrongLastRN:
+			return ErrConflict
+		case codeFull:
+			return fault.Wrap(fault.QueueFull, err, "%s: the stream is full (%s); try again later", subject, api.Description)
+		}
+		return fault.Wrap(fault.Unavailable, err, "%s: NATS refused the message: %s (code %d)", subject, api.Description, api.ErrorCode)
+	}
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return fault.Wrap(fault.PayloadTooLarge, err, "%s: the body is larger than the server takes", subject)
+	}
+	return unavailable(err, "publish "+subject)
+}
+
+// PublishOnce stores the only message of its subject: of a result or decision at
+// most one waits. Another one being there already is success. It repeats until
+// one is stored or ctx ends.
+func (c *Conn) PublishOnce(ctx context.Context, msg *nats.Msg) error {
+	for delay := onceRetryMin; ; delay = min(2*delay, onceRetryMax) {
+		_, err := c.Publish(ctx, msg, jetstream.WithExpectLastSequencePerSubject(0))
+		if err == nil || errors.Is(err, ErrConflict) {
+			return nil
+		}
+		if code := fault.CodeOf(err); code == fault.PayloadTooLarge {
+			return err
+		}
+		c.Log.Warn("publish refused, repeating", "subject", msg.Subject, "error", err)
+		if err := sleep(ctx, delay); err != nil {
+			return err
+		}
+	}
+}
+
+// Stored is a message read back through the leader of its stream.
+type Stored struct {
+	Subject  string
+	Sequence uint64
+	Header   nats.Header
+	Data     []byte
+	Time     time.Time
+}
+
+// Last returns the last message on a subject (wildcards allowed) of a stream,
+// nil when there is none.
+func (c *Conn) Last(ctx context.Context, stream, subject string) (*Stored, error) {
+	s, err := c.stream(ctx, stream)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unavailable(err, "read "+subject)
+	}
+	return &Stored{Subject: m.Subject, Sequence: m.Sequence, Header: m.Header, Data: m.Data, Time: m.Time}, nil
+}
+
+// DeadLetter keeps a message that is given up, with the reason, on `dead.`.
+func (c *Conn) DeadLetter(ctx context.Context, stream string, run crumbs.RunID, d *Delivery, reason error) error {
+	if crumbs.CheckRunID("run", string(run)) != nil {
+		run = ""
+	}
+	m := &nats.Msg{Subject: crumbs.DeadSubject(stream, run), Header: nats.Header{}, Data: d.Data}
+	for k, v := range d.Header {
+		if !jetstreamHeader(k) {
+			m.Header[k] = v
+		}
+	}
+	e := fault.From(reason)
+	m.Header["crumb-dead-subject"] = []string{d.Subject}
+	m.Header["crumb-dead-code"] = []string{string(e.Code)}
+	m.Header["crumb-dead-reason"] = []string{headerText(e.Message)}
+	_, err := c.Publish(ctx, m)
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return fault.Wrap(fault.ShuttingDown, ctx.Err(), "stopped while waiting")
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,143 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Record is the value of a key and the revision it was read at.
+type Record struct {
+	Key      string
+	Value    []byte // nil: no record
+	Revision uint64 // of the value, or of the marker its expiry left; 0 = never written
+	Stored   time.Time
+}
+
+// Exists reports whether there is a value.
+func (r Record) Exists() bool { return r.Value != nil }
+
+// Bucket is a key-value bucket read through its leader.
+type Bucket struct {
+	conn *Conn
+	name string
+}
+
+// Bucket returns a handle; nothing is asked of NATS yet.
+func (c *Conn) Bucket(name string) *Bucket { return &Bucket{conn: c, name: name} }
+
+func (b *Bucket) subject(key string) string { return "$KV." + b.name + "." + key }
+func (b *Bucket) stream() string            { return "KV_" + b.name }
+
+const (
+	kvOperation  = "KV-Operation"
+	markerReason = "Nats-Marker-Reason"
+)
+
+// Get reads a key through the leader. No record is no error.
+func (b *Bucket) Get(ctx context.Context, key string) (Record, error) {
+	m, err := b.conn.Last(ctx, b.stream(), b.subject(key))
+	if err != nil || m == nil {
+		return Record{Key: key}, err
+	}
+	return b.record(m), nil
+}
+
+func (b *Bucket) record(m *Stored) Record {
+	r := Record{Key: strings.TrimPrefix(m.Subject, b.subject("")), Revision: m.Sequence, Stored: m.Time}
+	if len(m.Header[kvOperation]) > 0 || len(m.Header[markerReason]) > 0 {
+		return r // a marker never counts as a value, whatever its body
+	}
+	r.Value = m.Data
+	if r.Value == nil {
+		r.Value = []byte{}
+	}
+	return r
+}
+
+// CompareAndSet writes a key whose revision must be the given one (that of a Get,
+// 0 for a key never written); ttl 0 = the bucket's. It returns the new revision,
+// ErrConflict when another wrote, or UNAVAILABLE, after which the value may or
+// may not be written.
+func (b *Bucket) CompareAndSet(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
+	msg := &nats.Msg{Subject: b.subject(key), Data: value}
+	if ttl > 0 {
+		msg.Header = nats.Header{jetstream.MsgTTLHeader: {ttlText(ttl)}}
+	}
+	ack, err := b.conn.Publish(ctx, msg, jetstream.WithExpectLastSequencePerSubject(revision))
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+// Put writes a key whatever is there.
+func (b *Bucket) Put(ctx context.Context, key string, value []byte) (uint64, error) {
+	ack, err := b.conn.Publish(ctx, &nats.Msg{Subject: b.subject(key), Data: value})
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+// Delete removes a key.
+func (b *Bucket) Delete(ctx context.Context, key string) error {
+	_, err := b.conn.Publish(ctx, &nats.Msg{Subject: b.subject(key), Header: nats.Header{kvOperation: {"DEL"}}})
+	return err
+}
+
+// ListMax bounds how many keys List visits.
+const ListMax = 10_000
+
+// List visits records whose key matches pattern (`>` for all) in the order of
+// their last write, until visit returns false or ListMax keys were seen; more
+// says that it stopped at the bound.
+func (b *Bucket) List(ctx context.Context, pattern string, visit func(Record) bool) (more bool, err error) {
+	kv, err := b.conn.JS.KeyValue(ctx, b.name)
+	if err != nil {
+		return false, unavailable(err, "bucket "+b.name)
+	}
+	w, err := kv.Watch(ctx, pattern, jetstream.IgnoreDeletes())
+	if err != nil {
+		if errors.Is(err, jetstream.ErrNoKeysFound) {
+			return false, nil
+		}
+		return false, unavailable(err, "bucket "+b.name)
+	}
+	defer func() {
+		if err := w.Stop(); err != nil {
+			b.conn.Log.Debug("stop listing", "bucket", b.name, "error", err)
+		}
+	}()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return false, unavailable(ctx.Err(), "bucket "+b.name)
+		case e, ok := <-w.Updates():
+			if !ok || e == nil {
+				return false, nil
+			}
+			if n == ListMax {
+				return true, nil
+			}
+			if !visit(Record{Key: e.Key(), Value: e.Value(), Revision: e.Revision(), Stored: e.Created()}) {
+				return false, nil
+			}
+		}
+	}
+}
+
+// ttlText renders a Nats-TTL: whole seconds, at least one.
+func ttlText(d time.Duration) string {
+	return strconv.FormatInt(max(1, int64((d+time.Second-1)/time.Second)), 10) + "s"
+}
+
+// TTL returns the publish option of a message that is void after d.
+func TTL(d time.Duration) jetstream.PublishOpt {
+	return jetstream.WithMsgTTL(max(time.Second, d.Round(time.Second)))
+}

@@ -1,0 +1,118 @@
+package mesh
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// Version of the services on the bus, as `nats micro ls` shows it.
+const Version = "0.1.0"
+
+const (
+	endpointTimeout  = 10 * time.Second
+	endpointInFlight = 64 // requests of one endpoint worked on at once
+	errorCodeHeader  = "Nats-Service-Error-Code"
+	errorHeader      = "Nats-Service-Error"
+)
+
+// Endpoint answers requests on subject `crumbmesh.<noun>.<Name>`.
+type Endpoint struct {
+	Name   string
+	Handle func(ctx context.Context, body json.RawMessage) (any, error)
+}
+
+// Serve makes the endpoints of a noun a NATS micro service `crumbmesh-<noun>`
+// until Stop. Errors are answered with the fault's code in the headers and the
+// fault as body.
+func (c *Conn) Serve(noun, description string, endpoints ...Endpoint) (micro.Service, error) {
+	svc, err := micro.AddService(c.NATS, micro.Config{Name: "crumbmesh-" + noun, Version: Version, Description: description})
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	group := svc.AddGroup("crumbmesh." + noun)
+	for _, e := range endpoints {
+		slots := make(chan struct{}, endpointInFlight)
+		h := func(req micro.Request) {
+			slots <- struct{}{}
+			go func() {
+				defer func() { <-slots }()
+				c.answer(e, req)
+			}()
+		}
+		if err := group.AddEndpoint(strings.ReplaceAll(e.Name, ".", "_"), micro.HandlerFunc(h), micro.WithEndpointSubject(e.Name)); err != nil {
+			return nil, fault.From(err)
+		}
+	}
+	return svc, nil
+}
+
+func (c *Conn) answer(e Endpoint, req micro.Request) {
+	ctx, cancel := context.WithTimeout(ExtractTrace(context.Background(), nats.Header(req.Headers())), endpointTimeout)
+	defer cancel()
+	out, err := c.guardEndpoint(ctx, e, req.Data())
+	if err == nil {
+		err = req.RespondJSON(out)
+	}
+	if err != nil {
+		f := fault.From(err)
+		body, _ := json.Marshal(f) // a fault always marshals
+		if err := req.Error(string(f.Code), headerText(f.Message), body); err != nil {
+			c.Log.Warn("answer", "subject", req.Subject(), "error", err)
+		}
+		if f.Code == fault.InternalError {
+			c.Log.Error("endpoint", "subject", req.Subject(), "error", errors.Unwrap(f))
+		}
+	}
+}
+
+func (c *Conn) guardEndpoint(ctx context.Context, e Endpoint, body []byte) (out any, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.Log.Error("panic", "endpoint", e.Name, "panic", r)
+			err = fault.New(fault.InternalError, "the endpoint %s panicked", e.Name)
+		}
+	}()
+	if len(body) == 0 {
+		body = []byte("{}")
+	}
+	return e.Handle(ctx, body)
+}
+
+// Request asks an endpoint and decodes its answer into out. The fault of the
+// endpoint is returned as it is; UNAVAILABLE when nobody serves it.
+func (c *Conn) Request(ctx context.Context, subject string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fault.From(err)
+	}
+	msg := &nats.Msg{Subject: subject, Data: body}
+	InjectTrace(ctx, msg)
+	ctx, cancel := context.WithTimeout(ctx, endpointTimeout)
+	defer cancel()
+	reply, err := c.NATS.RequestMsgWithContext(ctx, msg)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return fault.Wrap(fault.Unavailable, err, "nobody serves %s; is the mesh running?", subject)
+	}
+	if err != nil {
+		return unavailable(err, subject)
+	}
+	if len(reply.Header[errorCodeHeader]) > 0 {
+		f := &fault.Error{}
+		if json.Unmarshal(reply.Data, f) != nil || f.Code == "" {
+			f = fault.New(fault.Code(reply.Header.Get(errorCodeHeader)), "%s", reply.Header.Get(errorHeader))
+		}
+		return f
+	}
+	if err := json.Unmarshal(reply.Data, out); err != nil {
+		return fault.Wrap(fault.InvalidMessage, err, "%s: the answer is not what was expected", subject)
+	}
+	return nil
+}

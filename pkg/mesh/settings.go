@@ -1,0 +1,67 @@
+package mesh
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Settings are the durations, sizes and bounds of the topology, with the
+// defaults of wire.md §2. A deployment may change them; tests shorten them.
+type Settings struct {
+	Replicas        int // of every stream and bucket
+	Storage         jetstream.StorageType
+	AckWait         time.Duration // of every consumer; heartbeats go out each third of it
+	DuplicateWindow time.Duration
+	ClaimTTL        time.Duration // longer than any request can wait
+	PresenceTTL     time.Duration // a worker is gone after this
+	CrumbsAge       time.Duration
+	DeltasAge       time.Duration
+	DeadAge         time.Duration
+	BlobsAge        time.Duration
+	RunTTL          time.Duration // of the record of a finished run; longer than CrumbsAge
+	TombstoneTTL    time.Duration // of a cancel without a run
+	TimerTTL        time.Duration // of a fired timer
+
+	RequestsBytes, InboxBytes, CallsBytes, CrumbsBytes, DeltasBytes, DeadBytes int64
+	WorkerMaxDeliver                                                           int
+	RequestsMaxPending, EventsMaxPending, GroupMaxPending                      int
+}
+
+const (
+	mib = int64(1) << 20
+	gib = int64(1) << 30
+	day = 24 * time.Hour
+)
+
+// DefaultSettings returns the settings of a deployment.
+func DefaultSettings() Settings {
+	return Settings{
+		Replicas: 1, Storage: jetstream.FileStorage,
+		AckWait: 4 * time.Second, DuplicateWindow: 2 * time.Minute, ClaimTTL: 48 * time.Hour, PresenceTTL: 15 * time.Second,
+		CrumbsAge: 14 * day, DeltasAge: 15 * time.Minute, DeadAge: 30 * day, BlobsAge: 30 * day,
+		RunTTL: 15 * day, TombstoneTTL: day, TimerTTL: day,
+		RequestsBytes: gib, InboxBytes: 8 * gib, CallsBytes: 4 * gib,
+		CrumbsBytes: 64 * gib, DeltasBytes: 256 * mib, DeadBytes: 4 * gib,
+		WorkerMaxDeliver: 50, RequestsMaxPending: 256, EventsMaxPending: 1000, GroupMaxPending: 10_000,
+	}
+}
+
+// DevSettings returns the settings of an embedded mesh: the same times, smaller
+// streams.
+func DevSettings() Settings {
+	s := DefaultSettings()
+	s.RequestsBytes, s.InboxBytes, s.CallsBytes = 128*mib, gib, 256*mib
+	s.CrumbsBytes, s.DeltasBytes, s.DeadBytes = 4*gib, 64*mib, 256*mib
+	return s
+}
+
+func (s Settings) orDefault() Settings {
+	if s.AckWait == 0 {
+		return DefaultSettings()
+	}
+	return s
+}
+
+// Heartbeat is how often a held message is kept from being redelivered.
+func (s Settings) Heartbeat() time.Duration { return s.AckWait / 3 }

@@ -1,0 +1,212 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// Names of the durable consumers.
+const (
+	ConsumerRequests  = "requests"
+	ConsumerEvents    = "events"
+	ConsumerTimers    = "timers"
+	ConsumerApprovals = "approvals"
+)
+
+// GroupConsumer is the durable consumer of a worker group.
+func GroupConsumer(group string) string { return "group_" + group }
+
+// ProviderConsumer is the durable consumer of a provider instance.
+func ProviderConsumer(provider string) string { return "provider_" + provider }
+
+// Topology is what `crumb init` makes and services verify.
+type Topology struct {
+	Groups    map[string]int // maxInFlight by worker group; 0 = Settings.GroupMaxPending
+	Providers map[string]int // maxInFlight by provider instance
+}
+
+type consumerSpec struct {
+	stream string
+	cfg    jetstream.ConsumerConfig
+}
+
+// streams is the one table of streams and buckets (wire.md §2).
+func (s Settings) streams() []jetstream.StreamConfig {
+	file := func(name string, subjects ...string) jetstream.StreamConfig {
+		return jetstream.StreamConfig{Name: name, Subjects: subjects, Replicas: s.Replicas, Storage: s.Storage, Duplicates: s.DuplicateWindow}
+	}
+	queue := func(c jetstream.StreamConfig, bytes int64) jetstream.StreamConfig {
+		c.Retention, c.Discard, c.MaxBytes, c.AllowMsgTTL = jetstream.WorkQueuePolicy, jetstream.DiscardNew, bytes, true
+		return c
+	}
+	timers := file(crumbs.StreamTimers, crumbs.SubjectTimers)
+	// nats-server refuses schedules with DiscardNew, and DiscardOld would drop waiting timers: only the account bounds it (ADR 0004).
+	timers.AllowMsgSchedules, timers.AllowMsgTTL = true, true
+	stored := file(crumbs.StreamCrumbs, crumbs.SubjectCrumbs)
+	stored.MaxAge, stored.MaxBytes = s.CrumbsAge, s.CrumbsBytes
+	deltas := file(crumbs.StreamDeltas, crumbs.SubjectDeltas)
+	deltas.Storage, deltas.MaxAge, deltas.MaxBytes, deltas.Duplicates = jetstream.MemoryStorage, s.DeltasAge, s.DeltasBytes, min(s.DuplicateWindow, s.DeltasAge)
+	dead := file(crumbs.StreamDead, crumbs.SubjectDead)
+	dead.MaxAge, dead.MaxBytes = s.DeadAge, s.DeadBytes
+	return []jetstream.StreamConfig{
+		queue(file(crumbs.StreamRequests, crumbs.SubjectRequests), s.RequestsBytes),
+		queue(file(crumbs.StreamInbox, crumbs.InboxSubjects()...), s.InboxBytes),
+		timers,
+		queue(file(crumbs.StreamModelCalls, crumbs.SubjectModelCalls), s.CallsBytes),
+		queue(file(crumbs.StreamToolCalls, crumbs.SubjectToolCalls), s.CallsBytes),
+		stored, deltas, dead,
+		s.bucket(crumbs.BucketRuns, 0), s.bucket(crumbs.BucketAgents, 0), s.bucket(crumbs.BucketTools, 0),
+		s.bucket(crumbs.BucketWorkers, s.PresenceTTL), s.bucket(crumbs.BucketApprovals, 0),
+		s.bucket(crumbs.BucketClaims, s.ClaimTTL), s.bucket(crumbs.BucketSessions, 0),
+	}
+}
+
+// bucket is a key-value bucket whose reads come from the leader (no direct get).
+func (s Settings) bucket(name string, ttl time.Duration) jetstream.StreamConfig {
+	window := s.DuplicateWindow
+	if ttl > 0 && ttl < window {
+		window = ttl
+	}
+	return jetstream.StreamConfig{
+		Name: "KV_" + name, Subjects: []string{"$KV." + name + ".>"}, Replicas: s.Replicas, Storage: s.Storage,
+		MaxMsgsPerSubject: 1, MaxAge: ttl, Discard: jetstream.DiscardNew, Duplicates: window, DenyDelete: true, AllowRollup: true,
+		AllowMsgTTL: true, SubjectDeleteMarkerTTL: time.Minute,
+	}
+}
+
+func (s Settings) consumers(t Topology) []consumerSpec {
+	durable := func(name string, deliver, pending int, filters ...string) jetstream.ConsumerConfig {
+		c := jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: s.AckWait,
+			MaxDeliver: deliver, MaxAckPending: pending, Replicas: s.Replicas}
+		if len(filters) == 1 {
+			c.FilterSubject = filters[0]
+		}
+		return c
+	}
+	out := []consumerSpec{
+		{crumbs.StreamRequests, durable(ConsumerRequests, -1, s.RequestsMaxPending)},
+		{crumbs.StreamInbox, durable(ConsumerEvents, -1, s.EventsMaxPending)},
+		{crumbs.StreamTimers, durable(ConsumerTimers, -1, s.EventsMaxPending, crumbs.SubjectTimersDue)},
+		{crumbs.StreamCrumbs, durable(ConsumerApprovals, -1, s.EventsMaxPending, crumbs.SubjectHumanCrumbs)},
+	}
+	for _, g := range sortedKeys(t.Groups) {
+		out = append(out, consumerSpec{crumbs.StreamToolCalls, durable(GroupConsumer(g), s.WorkerMaxDeliver, s.pending(t.Groups[g]), crumbs.ToolCallFilter(g))})
+	}
+	for _, p := range sortedKeys(t.Providers) {
+		out = append(out, consumerSpec{crumbs.StreamModelCalls, durable(ProviderConsumer(p), s.WorkerMaxDeliver, s.pending(t.Providers[p]), crumbs.ModelCallFilter(p))})
+	}
+	return out
+}
+
+func (s Settings) pending(limit int) int {
+	if limit > 0 {
+		return limit
+	}
+	return s.GroupMaxPending
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Ensure creates or updates every stream, bucket and consumer. It fails with
+// UNAVAILABLE or, when NATS refuses a change, INVALID_CONFIG naming it.
+func (c *Conn) Ensure(ctx context.Context, t Topology) error {
+	for _, cfg := range c.Settings.streams() {
+		if _, err := c.JS.CreateOrUpdateStream(ctx, cfg); err != nil {
+			return topologyError("stream "+cfg.Name, err)
+		}
+	}
+	for name, age := range map[string]time.Duration{crumbs.ObjectsBlobs: c.Settings.BlobsAge, crumbs.ObjectsFiles: 0} {
+		if _, err := c.JS.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: name, TTL: age, Replicas: c.Settings.Replicas, Storage: c.Settings.Storage}); err != nil {
+			return topologyError("object store "+name, err)
+		}
+	}
+	return c.EnsureConsumers(ctx, t)
+}
+
+// EnsureConsumers creates or updates the consumers only: what `agents apply`
+// does for groups that a project adds.
+func (c *Conn) EnsureConsumers(ctx context.Context, t Topology) error {
+	for _, spec := range c.Settings.consumers(t) {
+		if _, err := c.JS.CreateOrUpdateConsumer(ctx, spec.stream, spec.cfg); err != nil {
+			return topologyError(fmt.Sprintf("consumer %s of %s", spec.cfg.Durable, spec.stream), err)
+		}
+	}
+	return nil
+}
+
+func topologyError(what string, err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return fault.Wrap(fault.InvalidConfig, err, "NATS refused %s: %s (code %d)", what, api.Description, api.ErrorCode)
+	}
+	return unavailable(err, what)
+}
+
+// Verify checks that the named consumers and their streams exist. It fails with
+// TOPOLOGY_MISSING and the command that repairs it.
+func (c *Conn) Verify(ctx context.Context, streams []string, consumers map[string][]string) error {
+	for _, name := range streams {
+		if _, err := c.stream(ctx, name); err != nil {
+			return err
+		}
+	}
+	for _, stream := range sortedKeys(consumers) {
+		for _, name := range consumers[stream] {
+			_, err := c.JS.Consumer(ctx, stream, name)
+			if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+				return fault.New(fault.TopologyMissing, "consumer %s of stream %s is missing; run `%s`", name, stream, repair(name))
+			}
+			if err != nil {
+				return unavailable(err, "consumer "+name)
+			}
+		}
+	}
+	return nil
+}
+
+func repair(consumer string) string {
+	if g, ok := strings.CutPrefix(consumer, "group_"); ok {
+		return "crumb init --group " + g
+	}
+	if p, ok := strings.CutPrefix(consumer, "provider_"); ok {
+		return "crumb init --provider " + p
+	}
+	return "crumb init"
+}
+
+// HasGroup reports whether a worker group has a queue.
+func (c *Conn) HasGroup(ctx context.Context, group string) (bool, error) {
+	return c.hasConsumer(ctx, crumbs.StreamToolCalls, GroupConsumer(group))
+}
+
+// HasProvider reports whether a provider instance has a queue.
+func (c *Conn) HasProvider(ctx context.Context, provider string) (bool, error) {
+	return c.hasConsumer(ctx, crumbs.StreamModelCalls, ProviderConsumer(provider))
+}
+
+func (c *Conn) hasConsumer(ctx context.Context, stream, name string) (bool, error) {
+	_, err := c.JS.Consumer(ctx, stream, name)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, unavailable(err, "consumer "+name)
+	}
+	return true, nil
+}
