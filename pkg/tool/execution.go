@@ -1,0 +1,187 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// InterruptGrace is how long a handler may take to return after its context is
+// done: longer than a program needs to be killed, shorter than the ten seconds
+// the run waits for the result of a call it cancels. Then it is abandoned.
+const InterruptGrace = 5 * time.Second
+
+// ResultMax is the largest result or partial of a tool, in bytes of JSON.
+const ResultMax = 1 << 20
+
+// execution is one run of a handler.
+type execution struct {
+	tool   Tool
+	ctx    Context
+	cancel context.CancelCauseFunc
+	limits limits
+	group  *group
+	outlet *outlet
+}
+
+// ending is how a handler came back.
+type ending struct {
+	result json.RawMessage
+	err    error
+	cause  error // why the context was done when the handler returned, nil if it was not
+}
+
+func newExecution(t Tool, ctx Context, yield Yield) *execution {
+	x := &execution{tool: t, limits: limits{total: t.timeout, idle: t.idleTimeout}}
+	if ctx.Timeout > 0 {
+		x.limits.total = ctx.Timeout
+	}
+	if ctx.IdleTimeout > 0 {
+		x.limits.idle = ctx.IdleTimeout
+	}
+	if !t.stream {
+		x.limits.idle = 0
+	}
+	parent := ctx.Context
+	ctx.Context, x.cancel = context.WithCancelCause(parent)
+	x.group = &group{cancel: x.cancel, logger: ctx.Logger, toolName: ctx.ToolName}
+	ctx.group = x.group
+	x.ctx = ctx
+	x.outlet = &outlet{yield: yield, plain: !t.stream}
+	return x
+}
+
+func (x *execution) run(args json.RawMessage) (json.RawMessage, error) {
+	defer x.cancel(nil)
+	stop := x.limits.watch(x.cancel, x.outlet)
+	defer stop()
+	defer x.outlet.close()
+
+	done := make(chan ending, 1)
+	go func() { done <- x.invoke(args) }()
+	select {
+	case e := <-done:
+		return x.settle(e)
+	case <-x.ctx.Done():
+	}
+	grace := time.NewTimer(InterruptGrace)
+	defer grace.Stop()
+	select {
+	case e := <-done:
+		return x.settle(e)
+	case <-grace.C:
+		x.ctx.Logger.Warn("tool ignores its context; its goroutine is abandoned", "tool", x.tool.handlerName)
+		cause := context.Cause(x.ctx)
+		return x.settle(ending{err: cause, cause: cause})
+	}
+}
+
+// invoke runs the handler and then waits for the goroutines it started.
+func (x *execution) invoke(args json.RawMessage) ending {
+	var e ending
+	err := guard(x.ctx.Logger, func() error {
+		result, err := x.tool.handler(x.ctx, args, x.outlet.send)
+		e.result = result
+		if err != nil {
+			return failure(x.ctx.ToolName, err)
+		}
+		return nil
+	})
+	e.err, e.cause = err, context.Cause(x.ctx)
+	if err != nil {
+		x.cancel(err)
+	}
+	if first := x.group.wait(); first != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		e.err = first
+	}
+	return e
+}
+
+// settle decides what a call came to. A limit always wins: a handler that
+// gives up often returns a placeholder without an error (F038). A handler that
+// says it finished although its run was cancelled is believed, since what it
+// did should be on record.
+func (x *execution) settle(e ending) (json.RawMessage, error) {
+	var limit *fault.Error
+	switch {
+	case e.cause == nil || errors.Is(e.cause, x.group.failed()):
+	case errors.As(e.cause, &limit) && limit.Code == fault.ToolTimeout:
+		return nil, limit
+	case errors.Is(e.cause, context.DeadlineExceeded):
+		return nil, x.limits.deadline()
+	case e.err != nil:
+		return nil, cancelled(e.cause)
+	}
+	if e.err != nil {
+		return nil, failure(x.ctx.ToolName, e.err)
+	}
+	return checkResult(e.result)
+}
+
+// cancelled is the fault of a call whose context was cancelled: the cause when
+// that is one.
+func cancelled(cause error) error {
+	var f *fault.Error
+	if errors.As(cause, &f) && f != nil {
+		return f
+	}
+	return fault.New(fault.ToolCancelled, "the call was cancelled while it ran")
+}
+
+func checkResult(v json.RawMessage) (json.RawMessage, error) {
+	if len(v) > ResultMax {
+		return nil, tooLarge(len(v))
+	}
+	if !json.Valid(v) {
+		return nil, fault.New(fault.ToolResultInvalid, "the tool's result is not JSON (%d bytes); return null when there is none", len(v))
+	}
+	return v, nil
+}
+
+func tooLarge(n int) *fault.Error {
+	return fault.New(fault.PayloadTooLarge, "the tool's result has %d bytes, the limit is %d: return less, or store it and return a reference", n, ResultMax).
+		With("bytes", n).With("limit", ResultMax)
+}
+
+// outlet passes partials on, one at a time, until the call is over.
+type outlet struct {
+	plain bool
+	yield Yield
+
+	mu     sync.Mutex
+	closed bool
+	busy   func() // called around a send: the reader's pace is not the tool's silence
+	idle   func()
+}
+
+func (o *outlet) send(v json.RawMessage) error {
+	if o.plain {
+		return fault.New(fault.ToolError, "the tool yielded a partial but is not declared as streaming")
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return fault.New(fault.ToolCancelled, "the call is over; nobody takes more partials")
+	}
+	if _, err := checkResult(v); err != nil {
+		return err
+	}
+	if o.busy != nil {
+		o.busy()
+		defer o.idle()
+	}
+	if o.yield == nil {
+		return nil
+	}
+	return o.yield(v)
+}
+
+func (o *outlet) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+}

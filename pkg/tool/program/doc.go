@@ -1,0 +1,17 @@
+// Package program runs a command of any language as a tool.
+//
+// The program gets the arguments as one JSON document on standard input, then
+// end of file, and answers with one JSON document on standard output; a
+// streaming one writes a document a line, each line a partial, the last one the
+// result. Exit status 0 is success; another one, or output that is not JSON, is
+// TOOL_ERROR with the end of standard error.
+//
+// Its environment is PATH, HOME, LANG, CRUMB_RUN_ID, CRUMB_CALL_ID,
+// CRUMB_ATTEMPT and the variables it declares, nothing else: what the worker
+// was started with does not leak into programs (F101). CRUMB_CALL_ID is the
+// same on a redelivery: the program's idempotency key.
+//
+// It runs in a process group of its own. When the call is over before the
+// program is, the group gets SIGTERM, and SIGKILL after KillAfter; what it left
+// running is killed when it ends.
+package program

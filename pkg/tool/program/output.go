@@ -1,0 +1,123 @@
+package program
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/tool"
+)
+
+// output is what a program writes: one document, or with a yield one a line.
+// The first problem ends the program.
+type output struct {
+	yield   tool.Yield // nil: one document
+	tooMuch func()     // ends the program
+
+	mu    sync.Mutex
+	buf   []byte
+	line  int
+	last  json.RawMessage
+	fault *fault.Error
+}
+
+// Write takes what came; it never fails, so that the program is read to its end.
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.fault != nil {
+		return len(b), nil
+	}
+	rest := b
+	for o.yield != nil {
+		line, after, found := bytes.Cut(rest, []byte{'\n'})
+		if !found {
+			break
+		}
+		rest = after
+		if o.keep(line); o.fault == nil {
+			o.take()
+		}
+		if o.fault != nil {
+			return len(b), nil
+		}
+	}
+	o.keep(rest)
+	return len(b), nil
+}
+
+func (o *output) keep(b []byte) {
+	if len(o.buf)+len(b) > ResultMax {
+		o.refuse(fault.New(fault.PayloadTooLarge, "the program wrote a document over the limit of %d bytes: write less, or store it and write a reference", ResultMax).
+			With("limit", ResultMax))
+		return
+	}
+	o.buf = append(o.buf, b...)
+}
+
+// take hands the line that is complete on as a partial.
+func (o *output) take() {
+	o.line++
+	doc := bytes.Clone(bytes.TrimSpace(o.buf))
+	o.buf = o.buf[:0]
+	if len(doc) == 0 {
+		return
+	}
+	if !isJSON(doc) {
+		o.refuse(fault.New(fault.ToolError, "the program streams, but line %d of its output is not a JSON document: %s", o.line, excerpt(doc)))
+		return
+	}
+	o.last = doc
+	if err := o.yield(doc); err != nil {
+		o.refuse(fault.From(err))
+	}
+}
+
+func (o *output) refuse(f *fault.Error) {
+	o.fault = f
+	o.buf = nil
+	o.tooMuch()
+}
+
+func (o *output) problem() *fault.Error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.fault
+}
+
+// result is the document, or the last line, which may lack its newline; a
+// stream without lines is null (CF-S04).
+func (o *output) result() (json.RawMessage, *fault.Error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.yield != nil {
+		o.take()
+		if o.fault == nil && o.last == nil {
+			return json.RawMessage("null"), nil
+		}
+		return o.last, o.fault
+	}
+	doc := bytes.TrimSpace(o.buf)
+	if !isJSON(doc) {
+		return nil, fault.New(fault.ToolError, "the program's output is not one JSON document: %s", excerpt(doc))
+	}
+	return doc, nil
+}
+
+func isJSON(doc []byte) bool { return json.Valid(doc) && utf8.Valid(doc) }
+
+// excerptMax is how much of a wrong output an error quotes, in bytes.
+const excerptMax = 200
+
+func excerpt(b []byte) string {
+	if len(b) == 0 {
+		return "it wrote nothing"
+	}
+	if len(b) > excerptMax {
+		return fmt.Sprintf("%q… (%d bytes)", bytes.ToValidUTF8(b[:excerptMax], nil), len(b))
+	}
+	return fmt.Sprintf("%q", bytes.ToValidUTF8(b, nil))
+}

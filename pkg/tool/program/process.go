@@ -1,0 +1,224 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/tool"
+)
+
+// run is the tool's handler. It returns when the program has ended, also when
+// ctx is done before.
+func (p Program) run(ctx tool.Context, args json.RawMessage, yield tool.Yield) (json.RawMessage, error) {
+	env, err := p.environment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	proc, err := p.start(env)
+	if err != nil {
+		return nil, err
+	}
+	if !p.Stream {
+		yield = nil
+	}
+	out := &output{yield: yield, tooMuch: proc.kill}
+	ended := proc.feed(args, out)
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		// What a program writes while it is being stopped is no answer.
+		if proc.terminate(ended) {
+			return nil, context.Cause(ctx)
+		}
+	}
+	if f := out.problem(); f != nil {
+		return nil, proc.explain(f)
+	}
+	if f := proc.failure(p.Command[0]); f != nil {
+		return nil, proc.explain(f)
+	}
+	result, f := out.result()
+	if f != nil {
+		return nil, proc.explain(f)
+	}
+	return result, nil
+}
+
+// process is a running program with its three pipes. They are plain files, so
+// that waiting for the program does not wait for whoever inherited them.
+type process struct {
+	cmd    *exec.Cmd
+	stdin  *os.File
+	stdout *os.File
+	errors *os.File
+	stderr *tail
+	err    error // of Wait
+
+	mu    sync.Mutex
+	ended bool // the program was waited for: its id may name another one
+}
+
+func (p Program) start(env []string) (*process, error) {
+	cmd := exec.Command(p.Command[0], p.Command[1:]...)
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = p.Dir, env, ownGroup()
+	proc := &process{cmd: cmd, stderr: &tail{max: StderrMax}}
+	var theirs []*os.File
+	pipe := func(childReads bool) (child, ours *os.File, err error) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, nil, err
+		}
+		child, ours = w, r
+		if childReads {
+			child, ours = r, w
+		}
+		theirs = append(theirs, child)
+		return child, ours, nil
+	}
+	var err error
+	var in, out, errs *os.File
+	in, proc.stdin, err = pipe(true)
+	if err == nil {
+		out, proc.stdout, err = pipe(false)
+	}
+	if err == nil {
+		errs, proc.errors, err = pipe(false)
+	}
+	if err == nil {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
+		err = cmd.Start()
+	}
+	for _, f := range theirs {
+		_ = f.Close()
+	}
+	if err != nil {
+		proc.close()
+		return nil, fault.Wrap(fault.ToolError, err, "the program %q does not start: %s", p.Command[0], startReason(err))
+	}
+	return proc, nil
+}
+
+// startReason says why without the worker's own paths.
+func startReason(err error) string {
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
+		return "it, its interpreter or its directory is not found on the worker"
+	case errors.Is(err, os.ErrPermission):
+		return "it is not executable"
+	}
+	return "the system refused it"
+}
+
+// feed writes the arguments, reads the output and waits; the channel is closed
+// when the program has ended and everything it wrote was read.
+func (x *process) feed(args json.RawMessage, out *output) <-chan struct{} {
+	go func() {
+		// A program may end without reading its arguments.
+		_, _ = x.stdin.Write(args)
+		_ = x.stdin.Close()
+	}()
+	read := make(chan struct{}, 2)
+	go func() { _, _ = io.Copy(out, x.stdout); read <- struct{}{} }()
+	go func() { _, _ = io.Copy(x.stderr, x.errors); read <- struct{}{} }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		x.err = x.cmd.Wait()
+		x.kill() // what it left running
+		x.mu.Lock()
+		x.ended = true
+		x.mu.Unlock()
+		deadline := time.Now().Add(drainMax)
+		for _, f := range []*os.File{x.stdin, x.stdout, x.errors} {
+			_ = f.SetDeadline(deadline)
+		}
+		<-read
+		<-read
+		x.close()
+	}()
+	return ended
+}
+
+// terminate asks the group to end, then ends it. It reports false when the
+// program had ended before.
+func (x *process) terminate(ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+		return false
+	default:
+	}
+	x.signal(terminateSignal)
+	timer := time.NewTimer(KillAfter)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+		x.kill()
+		<-ended
+	}
+	return true
+}
+
+func (x *process) kill() { x.signal(killSignal) }
+
+func (x *process) signal(s syscall.Signal) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.ended {
+		signalGroup(x.cmd.Process.Pid, s)
+	}
+}
+
+func (x *process) close() {
+	for _, f := range []*os.File{x.stdin, x.stdout, x.errors} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// failure is TOOL_ERROR unless the program ended with status 0.
+func (x *process) failure(name string) *fault.Error {
+	if x.err == nil {
+		return nil
+	}
+	return fault.New(fault.ToolError, "the program %q failed (%s)", name, x.cmd.ProcessState).
+		With("exitCode", x.cmd.ProcessState.ExitCode())
+}
+
+// explain adds the end of standard error to the message.
+func (x *process) explain(f *fault.Error) *fault.Error {
+	stderr := x.stderr.String()
+	if stderr == "" {
+		return f
+	}
+	c := *f
+	c.Message += ": " + stderr
+	return &c
+}
+
+// tail keeps the end of what is written to it. It is read only after the
+// writer has ended.
+type tail struct {
+	max int
+	buf []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.buf = append(t.buf, b...)
+	if over := len(t.buf) - t.max; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string { return string(bytes.ToValidUTF8(bytes.TrimSpace(t.buf), nil)) }

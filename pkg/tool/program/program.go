@@ -1,0 +1,99 @@
+package program
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/tool"
+)
+
+const (
+	// ResultMax is the largest document a program may write, in bytes.
+	ResultMax = tool.ResultMax
+	// StderrMax is how much of the end of standard error an error shows, in bytes.
+	StderrMax = 4096
+	// KillAfter is the time between SIGTERM and SIGKILL.
+	KillAfter = 2 * time.Second
+	// drainMax is how long output is still read after the program ended and its
+	// group was killed: only a process that left the group can hold it open.
+	drainMax = time.Second
+	// argvMax bounds the words of a command, envMax the variables it declares.
+	argvMax = 256
+	envMax  = 64
+)
+
+var variableRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// Program is a command and what it may see.
+type Program struct {
+	Command []string // program and arguments; no shell. ./name starts at Dir, a bare name is found in PATH
+	Dir     string   // working directory, the worker's own when empty
+	Env     []string // names of the variables passed on; each must be set when a call starts
+	Stream  bool     // one document a line
+
+	// Lookup reads the worker's environment; nil is os.LookupEnv.
+	Lookup func(name string) (string, bool)
+}
+
+// Tool declares p as a tool. What is wrong with p shows in its Err as
+// INVALID_CONFIG.
+func (p Program) Tool(name, description string, opts ...tool.Option) tool.Tool {
+	own := []tool.Option{func(*tool.Tool) error { return p.check() }, tool.Ready(p.ready)}
+	if p.Stream {
+		own = append(own, tool.Stream())
+	}
+	return tool.New(name, description, p.run, append(own, opts...)...)
+}
+
+func (p Program) check() error {
+	if len(p.Command) == 0 || p.Command[0] == "" || len(p.Command) > argvMax {
+		return fault.New(fault.InvalidConfig, "command of %d words: expected a program and its arguments, at most %d", len(p.Command), argvMax)
+	}
+	if len(p.Env) > envMax {
+		return fault.New(fault.InvalidConfig, "%d variables in env: expected at most %d", len(p.Env), envMax)
+	}
+	for _, name := range p.Env {
+		if !variableRE.MatchString(name) {
+			return fault.New(fault.InvalidConfig, "env name %q: expected the name of one variable; patterns are not taken", name)
+		}
+		if strings.HasPrefix(name, "CRUMB_") {
+			return fault.New(fault.InvalidConfig, "env name %q: names with CRUMB_ are the mesh's own", name)
+		}
+	}
+	return nil
+}
+
+// ready settles the environment before the call counts as started.
+func (p Program) ready(ctx tool.Context) error {
+	_, err := p.environment(ctx)
+	return err
+}
+
+// environment returns what the program sees. It fails with CREDENTIAL_MISSING
+// naming the first declared variable that is not set or empty.
+func (p Program) environment(ctx tool.Context) ([]string, error) {
+	lookup := p.Lookup
+	if lookup == nil {
+		lookup = os.LookupEnv
+	}
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "LANG"} {
+		if v, ok := lookup(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	env = append(env, "CRUMB_RUN_ID="+string(ctx.RunID), "CRUMB_CALL_ID="+string(ctx.CallID), "CRUMB_ATTEMPT="+strconv.Itoa(ctx.Attempt))
+	for _, name := range p.Env {
+		v, ok := lookup(name)
+		if !ok || v == "" {
+			return nil, fault.New(fault.CredentialMissing, "the program declares the variable %s, which is not set where its worker runs: set it there, or take it off the tool's env", name).
+				With("name", name)
+		}
+		env = append(env, name+"="+v)
+	}
+	return env, nil
+}
