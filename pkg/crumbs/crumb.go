@@ -257,3 +257,6 @@ type ResultPartial struct {
 	ToolName   string          `json:"toolName"`
 	Result     json.RawMessage `json:"result"`
 }
+
+// Head returns the base of a crumb, whatever its type.
+func (b *Base) Head() *Base { return b }

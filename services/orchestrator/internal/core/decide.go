@@ -1,0 +1,356 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// Decide applies an event. The new State carries the Outbox of this decision; a
+// State with the Decision number it came with means that nothing changed. An
+// error means that this decision cannot be recorded (STATE_TOO_LARGE): decide
+// the event Broken instead. Impossible states panic.
+func Decide(p Pinned, s State, e Event) (State, error) {
+	d := &decision{p: p, s: s.clone(), e: e}
+	if !d.apply() {
+		return s, nil
+	}
+	d.finish()
+	if err := d.check(); err != nil {
+		return s, err
+	}
+	return d.s, nil
+}
+
+// decision is one application of one event.
+type decision struct {
+	p Pinned
+	s State
+	e Event
+
+	resumed, steps, results, blocked, calls, asks, ends []crumb
+	intents                                             []Intent
+}
+
+type crumb interface{ Head() *crumbs.Base }
+
+func (s State) clone() State {
+	s.Calls = slices.Clone(s.Calls)
+	s.Text = slices.Clone(s.Text)
+	s.Transcript.Inline = slices.Clone(s.Transcript.Inline)
+	s.Transcript.Segments = slices.Clone(s.Transcript.Segments)
+	s.Files = slices.Clone(s.Files)
+	s.Outbox, s.Blobs = Outbox{}, nil
+	return s
+}
+
+func (d *decision) apply() bool {
+	if d.e.Kind == Requested {
+		return d.requested()
+	}
+	if !d.s.Exists() {
+		return d.e.Kind == Control && d.e.Control.Action == crumbs.ActionCancel && d.tombstone()
+	}
+	if d.s.Status.Ended() {
+		return false
+	}
+	switch d.e.Kind {
+	case ModelResult:
+		return d.modelResult(d.e.Model)
+	case CallResult:
+		return d.callResult(d.e.Result)
+	case Decided:
+		return d.decided(d.e.Decision)
+	case TimerDue:
+		return d.timerDue(d.e.Timer)
+	case Control:
+		return d.control(d.e.Control)
+	case Broken:
+		return d.stop(Failed, d.e.Broken)
+	}
+	panic(fmt.Sprintf("core: event of kind %q", d.e.Kind))
+}
+
+// tombstone remembers a cancel that came before its request.
+func (d *decision) tombstone() bool {
+	d.s = State{Status: Cancelled, Run: Run{ID: d.e.Control.RunID, Tombstone: true, StartedAt: d.e.At, EndedAt: d.e.At},
+		Result: &Result{Error: cancelled(d.e.Control)}}
+	return true
+}
+
+func cancelled(c *crumbs.RunControl) *fault.Error {
+	e := fault.New(fault.RunCancelled, "the run was cancelled")
+	if c.Reason != "" {
+		e.Message += ": " + c.Reason
+	}
+	return e
+}
+
+func (d *decision) requested() bool {
+	r := d.e.Request
+	tombstone := d.s.Exists() && d.s.Run.Tombstone && d.s.Status == Cancelled
+	if d.s.Exists() && !tombstone {
+		return false
+	}
+	before := d.s
+	d.s = State{Decision: before.Decision, Status: Running, Run: r.Run}
+	d.s.Run.StartedAt = d.e.At
+	if r.Refused != nil {
+		d.end(Failed, &Result{Error: r.Refused})
+		return true
+	}
+	started := &crumbs.RunStarted{Base: d.base(crumbs.TypeRunStarted), Input: r.Input, Skill: r.Skill, AgentRevision: r.Run.Revision,
+		ToolSet: r.Run.ToolSet, Tools: d.p.Tools.Leaves(), Parent: r.Run.Parent, Warnings: r.Warns}
+	d.resumed = append(d.resumed, started)
+	if tombstone {
+		d.end(Cancelled, before.Result)
+		return true
+	}
+	d.say(crumbs.Message{Role: crumbs.RoleUser, Parts: []crumbs.Part{{Type: crumbs.PartText, Text: inputText(r.Input)}}})
+	d.startModel(1)
+	return true
+}
+
+// inputText is a run's input as the first user message: a string as it is,
+// anything else as JSON.
+func inputText(input json.RawMessage) string {
+	var s string
+	if json.Unmarshal(input, &s) == nil {
+		return s
+	}
+	return string(input)
+}
+
+// startModel sends the next attempt: attempt 1 opens a step.
+func (d *decision) startModel(attempt int) {
+	if attempt == 1 {
+		d.s.Step++
+	}
+	d.s.ModelCount++
+	d.s.Retry = nil
+	start := d.e.At.Add(d.p.Timing.StartBefore)
+	d.s.Model = &ModelCall{ID: crumbs.ModelCallID(d.s.Run.ID, d.s.Step), Attempt: attempt, SentAt: d.e.At,
+		StartBefore: start, Deadline: start.Add(d.p.Timing.ModelTimeout + d.p.Timing.Slack)}
+	d.intents = append(d.intents, Intent{Kind: SendModel, Call: d.s.Model.ID, Attempt: attempt})
+}
+
+func (d *decision) modelResult(r *crumbs.ModelResult) bool {
+	m := d.s.Model
+	if m == nil || r.CallID != m.ID || r.Attempt != m.Attempt {
+		return false
+	}
+	d.s.Model = nil
+	d.spend(r.Usage, r.Cost)
+	if r.Status == crumbs.StatusOK && r.Message != nil {
+		if n := countCalls(r.Message); n <= AskedMax {
+			d.turn(r)
+			return true
+		}
+		r = &crumbs.ModelResult{Status: crumbs.StatusError, Usage: r.Usage, Cost: r.Cost, Deltas: r.Deltas, DurationMs: r.DurationMs,
+			Error: fault.New(fault.ModelError, "the model asked for more than %d calls in one turn", AskedMax)}
+	}
+	cause := r.Error
+	if cause == nil {
+		cause = fault.New(fault.ModelError, "the model call ended as %q without an error", r.Status)
+	}
+	d.modelFailed(m.Attempt, cause, r)
+	return true
+}
+
+func countCalls(m *crumbs.Message) (n int) {
+	for _, part := range m.Parts {
+		if part.Type == crumbs.PartToolCall {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *decision) spend(u *crumbs.Usage, c *crumbs.Cost) {
+	if u != nil {
+		sum := *u
+		if d.s.Usage != nil {
+			sum = d.s.Usage.Add(*u)
+		}
+		d.s.Usage = &sum
+	}
+	if c != nil && (d.s.Cost == nil || d.s.Cost.Currency == c.Currency) {
+		sum := *c
+		if d.s.Cost != nil {
+			sum.Value += d.s.Cost.Value
+		}
+		d.s.Cost = &sum
+	}
+}
+
+// modelFailed closes a model attempt; errorHandling.retry decides what follows.
+func (d *decision) modelFailed(attempt int, cause *fault.Error, r *crumbs.ModelResult) {
+	step := &crumbs.StepEnd{Base: d.base(crumbs.TypeStepEnd), Attempt: attempt, Error: cause}
+	if r != nil {
+		step.Usage, step.Cost, step.Deltas, step.DurationMs = r.Usage, r.Cost, r.Deltas, r.DurationMs
+	}
+	d.steps = append(d.steps, step)
+	if at, again := d.retryAt(attempt, cause); again {
+		step.RetryAt = &at
+		d.s.Retry = &Retry{Attempt: attempt + 1, At: at}
+		return
+	}
+	d.end(Failed, &Result{Error: cause})
+}
+
+// retryAt is when attempt+1 may go out: backoffMs × multiplier^(attempt−1), not
+// before the provider's retryAfterMs, at most DefaultRetryCap away.
+func (d *decision) retryAt(attempt int, cause *fault.Error) (crumbs.Time, bool) {
+	r := d.p.Agent.ErrorHandling.Retry
+	if r == nil || attempt >= r.Attempts {
+		return crumbs.Time{}, false
+	}
+	wait := float64(r.BackoffMs)
+	for range attempt - 1 {
+		wait *= r.BackoffMultiplier
+	}
+	wait = max(wait, float64(cause.RetryAfterMs))
+	wait = min(wait, float64(DefaultRetryCap.Milliseconds()))
+	return d.e.At.Add(ms(int64(wait))), true
+}
+
+// turn takes a model's answer: text ends the run, calls are classified.
+func (d *decision) turn(r *crumbs.ModelResult) {
+	step := &crumbs.StepEnd{Base: d.base(crumbs.TypeStepEnd), Attempt: r.Attempt, FinishReason: r.FinishReason,
+		Usage: r.Usage, Cost: r.Cost, Deltas: r.Deltas, DurationMs: r.DurationMs}
+	message := crumbs.Message{Role: crumbs.RoleAssistant}
+	d.s.Calls = nil
+	for _, part := range r.Message.Parts {
+		switch part.Type {
+		case crumbs.PartText:
+			step.Text += part.Text
+		case crumbs.PartToolCall:
+			part = d.asked(part)
+			step.ToolCallIDs = append(step.ToolCallIDs, part.ToolCallID)
+		}
+		message.Parts = append(message.Parts, part)
+	}
+	d.steps = append(d.steps, step)
+	if len(message.Parts) > 0 {
+		d.say(message)
+	}
+	if step.Text != "" {
+		d.s.Text = append(d.s.Text, d.value(text(step.Text)))
+	}
+	if len(d.s.Calls) == 0 {
+		reason := r.FinishReason
+		if reason == "" || reason == finishToolCalls || reason == "other" {
+			reason = finishStop
+		}
+		d.complete(reason)
+		return
+	}
+	d.advance()
+}
+
+// complete ends the run with the text of all its steps.
+func (d *decision) complete(reason string) {
+	var whole string
+	for _, v := range d.s.Text {
+		var part string
+		if err := json.Unmarshal(d.load(v), &part); err != nil {
+			panic("core: text of a step is no string: " + err.Error())
+		}
+		whole += part
+	}
+	d.end(Completed, &Result{Output: d.value(text(whole)), FinishReason: reason})
+}
+
+// advance goes on when every call of the turn has its outcome.
+func (d *decision) advance() {
+	for _, c := range d.s.Calls {
+		if c.Phase != Settled {
+			return
+		}
+	}
+	if d.s.Stop != nil {
+		d.end(d.s.Stop.Status, &Result{Error: d.s.Stop.Error})
+		return
+	}
+	for _, c := range d.s.Calls {
+		d.say(crumbs.Message{Role: crumbs.RoleTool, Parts: []crumbs.Part{{Type: crumbs.PartToolResult, ToolCallID: c.ID,
+			ToolName: c.Leaf, ProviderCallID: c.ProviderCallID, Outcome: c.Outcome, Output: d.load(c.Output)}}})
+	}
+	d.s.Calls = nil
+	if d.s.Step >= d.s.Run.MaxSteps {
+		d.complete(finishSteps)
+		return
+	}
+	d.startModel(1)
+}
+
+// control applies a cancel; other actions do not reach the core.
+func (d *decision) control(c *crumbs.RunControl) bool {
+	if c.Action != crumbs.ActionCancel || d.s.Stop != nil {
+		return false
+	}
+	return d.stop(Cancelled, cancelled(c))
+}
+
+// stop ends a run that still has things open: what never started can be settled
+// for certain, what had started is asked to stop and gets CancelGrace.
+func (d *decision) stop(status Status, cause *fault.Error) bool {
+	if d.s.Stop != nil && d.e.Kind != Broken {
+		return false
+	}
+	d.s.Stop = &Stop{Status: status, Error: cause}
+	d.s.Model, d.s.Retry = nil, nil
+	for i := range d.s.Calls {
+		switch c := &d.s.Calls[i]; c.Phase {
+		case Asking:
+			d.withdraw(c)
+		case Dispatched:
+			d.interrupt(c, fault.New(fault.ToolCancelled, "the run was stopped before the tool started"), crumbs.OutcomeCancelled)
+		}
+	}
+	d.intents = append(d.intents, Intent{Kind: SendCancel})
+	d.advance()
+	if !d.s.Status.Ended() {
+		d.s.Status = Stopping
+	}
+	return true
+}
+
+// interrupt settles a call whose claim was revoked before it started, and gives
+// one that had started the grace to report.
+func (d *decision) interrupt(c *Call, never *fault.Error, outcome crumbs.Outcome) {
+	if d.e.Claims[c.ID.Attempt(c.Attempt)] {
+		if c.Grace.IsZero() {
+			c.Grace = d.e.At.Add(d.p.Timing.CancelGrace)
+		}
+		return
+	}
+	d.settleError(c, outcome, never, nil)
+}
+
+// end closes the run; exactly one terminal crumb, the last.
+func (d *decision) end(status Status, r *Result) {
+	s := &d.s
+	s.Status, s.Result, s.Run.EndedAt = status, r, d.e.At
+	s.Model, s.Retry, s.Timer.At = nil, nil, crumbs.Time{}
+	r.Steps = s.Step
+	took := d.e.At.Sub(s.Run.StartedAt.Time).Milliseconds()
+	if status == Completed {
+		d.ends = append(d.ends, &crumbs.RunEnded{Base: d.base(crumbs.TypeRunEnded), Output: d.load(r.Output), FinishReason: r.FinishReason,
+			Steps: s.Step, DurationMs: took, Usage: s.Usage, Cost: s.Cost, Files: s.Files})
+		return
+	}
+	d.ends = append(d.ends, &crumbs.AgentError{Base: d.base(crumbs.TypeAgentError), Error: r.Error, DurationMs: took,
+		Steps: s.Step, Usage: s.Usage, Cost: s.Cost})
+}
+
+func text(s string) json.RawMessage {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic("core: a string does not encode: " + err.Error())
+	}
+	return b
+}

@@ -1,0 +1,135 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+)
+
+// finish numbers the crumbs in the order of the package comment, seals the
+// transcript, arms the timer and closes the decision.
+func (d *decision) finish() {
+	s := &d.s
+	s.Version, s.Decision = Version, s.Decision+1
+	d.suspend()
+	d.arm()
+	d.seal()
+	all := d.ordered()
+	for i, c := range all {
+		base := c.Head()
+		s.Seq++
+		base.Seq = s.Seq
+		if i == len(all)-1 && s.Status == Suspended {
+			base.Suspended = true
+		}
+		if q, ok := c.(*crumbs.HumanRequired); ok {
+			q.Suspended = base.Suspended
+		}
+		body, err := json.Marshal(c)
+		if err != nil {
+			panic(fmt.Sprintf("core: crumb %s does not encode: %v", base.Type, err))
+		}
+		s.Outbox.Crumbs = append(s.Outbox.Crumbs, Crumb{Seq: s.Seq, Type: base.Type, At: d.e.At, Body: d.value(body)})
+	}
+	s.Outbox.Intents = d.intents
+}
+
+func (d *decision) ordered() []crumb {
+	var all []crumb
+	for _, group := range [][]crumb{d.resumed, d.steps, d.results, d.blocked, d.calls, d.asks, d.ends} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+// suspend marks a run that waits for nothing but people.
+func (d *decision) suspend() {
+	s := &d.s
+	if s.Status.Ended() || s.Status == Stopping {
+		return
+	}
+	s.Status = Running
+	asking := false
+	for _, c := range s.Calls {
+		switch c.Phase {
+		case Dispatched:
+			return
+		case Asking:
+			asking = true
+		}
+	}
+	if asking && s.Model == nil && s.Retry == nil {
+		s.Status = Suspended
+	}
+}
+
+// say appends to the transcript.
+func (d *decision) say(m crumbs.Message) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic("core: a message does not encode: " + err.Error())
+	}
+	d.s.Transcript.Inline = append(d.s.Transcript.Inline, m)
+	d.s.Transcript.Bytes += len(b)
+}
+
+// seal moves the inline transcript into an immutable segment when it outgrew
+// what the record may hold. Every message is stored once.
+func (d *decision) seal() {
+	t := &d.s.Transcript
+	limit := TranscriptMax
+	if d.s.Status == Suspended {
+		limit = SuspendedMax
+	}
+	if t.Bytes <= limit || d.s.Status.Ended() {
+		return
+	}
+	b, err := json.Marshal(t.Inline)
+	if err != nil {
+		panic("core: a transcript does not encode: " + err.Error())
+	}
+	t.Segments = append(t.Segments, d.blob(b))
+	t.Inline, t.Bytes = nil, 0
+}
+
+func (d *decision) blob(data []byte) string {
+	name := blobName(d.s.Run.ID, data)
+	d.s.Blobs = append(d.s.Blobs, Blob{Name: name, Data: data})
+	return name
+}
+
+// value keeps a value inline or puts it aside.
+func (d *decision) value(raw json.RawMessage) Value {
+	if len(raw) <= ValueMax {
+		return Value{Inline: raw}
+	}
+	return Value{Ref: d.blob(raw), Bytes: len(raw)}
+}
+
+// load reads a value back: inline, of this decision, or brought by the event.
+func (d *decision) load(v Value) json.RawMessage {
+	if v.Ref == "" {
+		return v.Inline
+	}
+	for _, b := range d.s.Blobs {
+		if b.Name == v.Ref {
+			return b.Data
+		}
+	}
+	if b, ok := d.e.Blobs[v.Ref]; ok {
+		return b
+	}
+	panic("core: the event does not bring blob " + v.Ref)
+}
+
+func (d *decision) base(typ string) crumbs.Base {
+	return crumbs.Base{Type: typ, RunID: d.s.Run.ID, AgentID: d.s.Run.Agent, SessionID: d.s.Run.Session,
+		Timestamp: d.e.At.UnixMilli(), Step: d.s.Step}
+}
+
+// check refuses a decision whose record would be too large.
+func (d *decision) check() error {
+	_, err := d.s.Encode()
+	return err
+}

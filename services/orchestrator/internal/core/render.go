@@ -1,0 +1,118 @@
+package core
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// Command is a rendered intent.
+type Command struct {
+	Subject     string
+	Type        string
+	MessageID   string // ce-id, and Nats-Msg-Id of queued commands
+	Body        json.RawMessage
+	StartBefore crumbs.Time // void after it; zero = never
+	FireAt      crumbs.Time // timers: when the server delivers it
+	Target      string      // timers: where
+	Core        bool        // not stored: core NATS
+}
+
+// Loader reads a blob by name; contents never change, so rendering stays pure.
+type Loader func(name string) ([]byte, error)
+
+// Render makes the command of an intent of s.Outbox. It fails only when the
+// loader does. ok is false when the intent is void: its call was settled by now.
+func Render(p Pinned, s State, in Intent, load Loader) (cmd Command, ok bool, err error) {
+	switch in.Kind {
+	case SendModel:
+		return renderModel(p, s, in)
+	case SendTool:
+		return renderTool(p, s, in, load)
+	case SetTimer:
+		due := crumbs.TimerDue{Type: crumbs.TypeTimerDue, RunID: s.Run.ID, V: in.V, At: in.At}
+		cmd = Command{Subject: crumbs.TimerSetSubject(s.Run.ID, in.V), Target: crumbs.TimerDueSubject(s.Run.ID, in.V), FireAt: in.At,
+			Type: due.Type, MessageID: string(s.Run.ID) + "." + strconv.FormatUint(in.V, 10)}
+		return withBody(cmd, due)
+	case SendCancel:
+		c := crumbs.CtlCancel{Type: crumbs.TypeCtlCancel, RunID: s.Run.ID, CallIDs: in.Calls}
+		return withBody(Command{Subject: crumbs.CancelSubject(s.Run.ID), Type: c.Type, MessageID: string(s.Run.ID), Core: true}, c)
+	}
+	panic("core: intent of kind " + string(in.Kind))
+}
+
+func renderModel(p Pinned, s State, in Intent) (Command, bool, error) {
+	m := s.Model
+	if m == nil || m.ID != in.Call || m.Attempt != in.Attempt {
+		return Command{}, false, nil
+	}
+	call := crumbs.ModelCall{Type: crumbs.TypeModelCall, RunID: s.Run.ID, AgentID: s.Run.Agent, SessionID: s.Run.Session, AgentRevision: s.Run.Revision,
+		CallID: m.ID, Step: s.Step, Attempt: m.Attempt, N: s.ModelCount, Model: crumbs.Model{Provider: p.Agent.Model.Provider, Model: p.Agent.Model.Model},
+		Settings: p.Agent.Model.Settings, ProviderOptions: p.Agent.Model.ProviderOptions, System: p.Agent.System,
+		Messages: s.Transcript.Inline, Segments: s.Transcript.Segments, Tools: p.Tools.Specs(), ToolSet: s.Run.ToolSet,
+		Output: &crumbs.ModelOutput{Format: formatTextMarkdown}, Deltas: s.Run.Deltas, AfterSeq: s.Seq,
+		StartBefore: m.StartBefore, DeadlineAt: crumbs.At(m.Deadline.Add(-p.Timing.Slack).Time)}
+	return withBody(Command{Subject: crumbs.ModelCallSubject(call.Model.Provider, s.Run.ID), Type: call.Type, MessageID: m.ID.Attempt(m.Attempt), StartBefore: m.StartBefore}, call)
+}
+
+func renderTool(p Pinned, s State, in Intent, load Loader) (Command, bool, error) {
+	var c *Call
+	for i := range s.Calls {
+		if s.Calls[i].ID == in.Call && s.Calls[i].Attempt == in.Attempt && s.Calls[i].Phase == Dispatched {
+			c = &s.Calls[i]
+		}
+	}
+	if c == nil {
+		return Command{}, false, nil
+	}
+	tool, found := p.Tools.Lookup(c.Leaf)
+	if !found {
+		panic("core: the pinned tool set lost " + c.Leaf)
+	}
+	args := c.Args.Inline
+	if c.Args.Ref != "" {
+		var err error
+		if args, err = load(c.Args.Ref); err != nil {
+			return Command{}, false, err
+		}
+	}
+	call := crumbs.ToolCall{Type: crumbs.TypeToolCall, Kind: crumbs.KindTool, RunID: s.Run.ID, AgentID: s.Run.Agent, SessionID: s.Run.Session, Step: s.Step,
+		CallID: c.ID, Attempt: c.Attempt, Tool: tool.PermID, ToolName: tool.Leaf, Handler: tool.Handler, ToolHash: tool.ToolHash, Group: tool.Group,
+		Effect: tool.Effect, Args: args, ArgsHash: c.ArgsHash, AfterSeq: s.Seq, StartBefore: c.StartBefore,
+		DeadlineAt: crumbs.At(c.Deadline.Add(-p.Timing.Slack).Time), TimeoutMs: timeoutMs(p, tool), IdleTimeoutMs: tool.IdleTimeoutMs,
+		Permission: permission(c, tool), Context: callContext(s)}
+	return withBody(Command{Subject: crumbs.ToolCallSubject(tool.Group, s.Run.ID), Type: call.Type, MessageID: c.ID.Attempt(c.Attempt), StartBefore: c.StartBefore}, call)
+}
+
+func timeoutMs(p Pinned, tool *agent.Entry) int64 {
+	if tool.TimeoutMs > 0 {
+		return tool.TimeoutMs
+	}
+	return p.Timing.ToolTimeout.Milliseconds()
+}
+
+func permission(c *Call, tool *agent.Entry) crumbs.Permission {
+	if c.Decision != nil {
+		return crumbs.Permission{Verdict: crumbs.VerdictApproved, Rule: tool.Rule, Decision: c.Decision}
+	}
+	return crumbs.Permission{Verdict: crumbs.VerdictAllow, Rule: tool.Rule}
+}
+
+func callContext(s State) *crumbs.CallContext {
+	if s.Run.Principal == nil && s.Run.Goal == "" && len(s.Run.Attachments) == 0 {
+		return nil
+	}
+	return &crumbs.CallContext{Principal: s.Run.Principal, Goal: s.Run.Goal, Attachments: s.Run.Attachments}
+}
+
+func withBody(cmd Command, body any) (Command, bool, error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return Command{}, false, fault.Wrap(fault.InternalError, err, "command %s does not encode", cmd.Type)
+	}
+	cmd.Body = b
+	return cmd, true, nil
+}

@@ -1,0 +1,314 @@
+package core
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// Version of the State that this release writes. A release writes only versions
+// that the release before it reads.
+const Version = 1
+
+// Bounds of a run's record (DESIGN §4).
+const (
+	CallsMax           = 64       // calls of one turn that may be sent
+	AskedMax           = 1024     // calls of one turn that are answered at all
+	ValueMax           = 8 << 10  // larger values are references
+	TranscriptMax      = 64 << 10 // inline transcript of a running run
+	SuspendedMax       = 2 << 10  // inline transcript of a suspended run
+	RecordMax          = 512 << 10
+	DefaultRetryCap    = 5 * time.Minute
+	rejectedByDefault  = "rejected by human"
+	finishStop         = "stop"
+	finishSteps        = "steps"
+	finishToolCalls    = "tool-calls"
+	formatTextMarkdown = "text"
+)
+
+// Status of a run.
+type Status string
+
+// The statuses; a run that is stopping waits for calls that had started.
+const (
+	Running   Status = "running"
+	Suspended Status = "suspended"
+	Stopping  Status = "stopping"
+	Completed Status = "completed"
+	Failed    Status = "failed"
+	Cancelled Status = "cancelled"
+)
+
+// Ended reports whether nothing can happen to the run any more.
+func (s Status) Ended() bool { return s == Completed || s == Failed || s == Cancelled }
+
+// State is a run's record. The zero State is a run that does not exist.
+type State struct {
+	Version    int           `json:"version"`
+	Decision   uint64        `json:"decision"` // 1, 2, 3 …
+	Run        Run           `json:"run"`
+	Status     Status        `json:"status"`
+	Step       int           `json:"step,omitempty"` // model calls so far, this one included
+	Seq        uint64        `json:"seq"`            // number of the last crumb decided
+	Fence      Fence         `json:"fence"`
+	Model      *ModelCall    `json:"model,omitempty"` // the model attempt in flight
+	Retry      *Retry        `json:"retry,omitempty"` // the model attempt that waits for its time
+	ModelCount int           `json:"modelCount,omitempty"`
+	Calls      []Call        `json:"calls,omitempty"` // of the current turn, in the model's order
+	Transcript Transcript    `json:"transcript"`
+	Text       []Value       `json:"text,omitempty"` // of each step so far
+	Usage      *crumbs.Usage `json:"usage,omitempty"`
+	Cost       *crumbs.Cost  `json:"cost,omitempty"`
+	Files      []crumbs.File `json:"files,omitempty"`
+	Timer      Timer         `json:"timer"`
+	Stop       *Stop         `json:"stop,omitempty"`
+	Result     *Result       `json:"result,omitempty"`
+	Outbox     Outbox        `json:"outbox"`
+
+	// Blobs are what this decision refers to by content; they are written before
+	// the record and are not part of it.
+	Blobs []Blob `json:"-"`
+}
+
+// Exists reports whether the run was ever decided about.
+func (s State) Exists() bool { return s.Decision > 0 }
+
+// Run is what a request fixed for good.
+type Run struct {
+	ID          crumbs.RunID      `json:"id"`
+	Agent       crumbs.AgentID    `json:"agent,omitempty"`
+	Revision    string            `json:"revision,omitempty"`
+	ToolSet     string            `json:"toolSet,omitempty"`
+	Session     crumbs.SessionID  `json:"session,omitempty"`
+	Principal   *crumbs.Principal `json:"principal,omitempty"`
+	Goal        string            `json:"goal,omitempty"`
+	Attachments []crumbs.File     `json:"attachments,omitempty"`
+	Metadata    map[string]string `json:"metadata,omitempty"`
+	RequestHash string            `json:"requestHash,omitempty"` // of the request's body, to tell a repeat from a conflict
+	MaxSteps    int               `json:"maxSteps,omitempty"`
+	DeadlineAt  crumbs.Time       `json:"deadlineAt,omitzero"`
+	Deltas      bool              `json:"deltas,omitempty"`
+	StartedAt   crumbs.Time       `json:"startedAt,omitzero"`
+	EndedAt     crumbs.Time       `json:"endedAt,omitzero"`
+	Trace       Trace             `json:"trace,omitzero"`
+	Tombstone   bool              `json:"tombstone,omitempty"` // cancelled before it was requested
+	Parent      *crumbs.ParentRef `json:"parent,omitempty"`
+	Tags        map[string]string `json:"tags,omitempty"`
+}
+
+// Trace is the run's root span: its ids are fixed at the request and it is
+// emitted once, at the end, by whichever replica ends the run.
+type Trace struct {
+	Parent  string `json:"parent,omitempty"` // traceparent of the request
+	TraceID string `json:"traceId,omitempty"`
+	SpanID  string `json:"spanId,omitempty"`
+	Sampled bool   `json:"sampled,omitempty"`
+}
+
+// TraceParent is the root span as a traceparent, "" when the run is not traced.
+func (t Trace) TraceParent() string {
+	if t.TraceID == "" {
+		return ""
+	}
+	flags := "00"
+	if t.Sampled {
+		flags = "01"
+	}
+	return "00-" + t.TraceID + "-" + t.SpanID + "-" + flags
+}
+
+// Fence is the last crumb known to be stored: its number and stream sequence.
+type Fence struct {
+	Seq    uint64 `json:"seq"`
+	Stream uint64 `json:"stream"`
+}
+
+// ModelCall is a model attempt in flight.
+type ModelCall struct {
+	ID          crumbs.CallID `json:"id"`
+	Attempt     int           `json:"attempt"`
+	StartBefore crumbs.Time   `json:"startBefore"`
+	Deadline    crumbs.Time   `json:"deadline"`
+	SentAt      crumbs.Time   `json:"sentAt"`
+}
+
+// Retry is a model attempt that waits.
+type Retry struct {
+	Attempt int         `json:"attempt"`
+	At      crumbs.Time `json:"at"`
+}
+
+// Phase of a call.
+type Phase string
+
+// The phases a call of this turn goes through.
+const (
+	Asking     Phase = "asking"     // waits for a person
+	Dispatched Phase = "dispatched" // waits for its worker
+	Settled    Phase = "settled"    // has its outcome
+)
+
+// Call is one call the model asked for in this turn.
+type Call struct {
+	ID             crumbs.CallID    `json:"id"`
+	Leaf           string           `json:"leaf"` // as the model said
+	ProviderCallID string           `json:"providerCallId,omitempty"`
+	Phase          Phase            `json:"phase"`
+	Args           Value            `json:"args,omitzero"` // defaults filled in
+	ArgsHash       string           `json:"argsHash,omitempty"`
+	Attempt        int              `json:"attempt,omitempty"`
+	SentAt         crumbs.Time      `json:"sentAt,omitzero"`
+	StartBefore    crumbs.Time      `json:"startBefore,omitzero"`
+	Deadline       crumbs.Time      `json:"deadline,omitzero"`
+	Grace          crumbs.Time      `json:"grace,omitzero"` // it had started and was asked to stop
+	Question       *Question        `json:"question,omitempty"`
+	Decision       *crumbs.Decision `json:"approved,omitempty"` // the signed answer that lets it run
+	Outcome        crumbs.Outcome   `json:"outcome,omitempty"`
+	Output         Value            `json:"output,omitzero"`
+}
+
+// Question is an open checkpoint; its id is the call's.
+type Question struct {
+	Kind      string      `json:"kind"`
+	AskedAt   crumbs.Time `json:"askedAt"`
+	ExpiresAt crumbs.Time `json:"expiresAt"`
+}
+
+// Transcript is what the model is told: immutable segments in blobs, oldest
+// first, then the inline messages.
+type Transcript struct {
+	Segments []string         `json:"segments,omitempty"`
+	Inline   []crumbs.Message `json:"inline,omitempty"`
+	Bytes    int              `json:"bytes,omitempty"` // of Inline, as JSON
+}
+
+// Timer is the one timer of the run; a due timer with another V is stale. At is
+// zero when none is armed.
+type Timer struct {
+	V  uint64      `json:"v,omitempty"`
+	At crumbs.Time `json:"at,omitzero"`
+}
+
+// Stop is why a run is stopping.
+type Stop struct {
+	Status Status       `json:"status"`
+	Error  *fault.Error `json:"error"`
+}
+
+// Result is how a run ended.
+type Result struct {
+	Output       Value        `json:"output,omitzero"`
+	FinishReason string       `json:"finishReason,omitempty"`
+	Error        *fault.Error `json:"error,omitempty"`
+	Steps        int          `json:"steps,omitempty"`
+}
+
+// Outbox is what a decision sends: commands first, then crumbs in order.
+type Outbox struct {
+	Crumbs  []Crumb  `json:"crumbs,omitempty"`
+	Intents []Intent `json:"intents,omitempty"`
+}
+
+// Crumb is a numbered crumb, whole or as a reference.
+type Crumb struct {
+	Seq  uint64      `json:"seq"`
+	Type string      `json:"type"`
+	At   crumbs.Time `json:"at"`
+	Body Value       `json:"body"`
+}
+
+// IntentKind is the kind of a command.
+type IntentKind string
+
+// The commands a decision sends.
+const (
+	SendModel  IntentKind = "model"
+	SendTool   IntentKind = "tool"
+	SetTimer   IntentKind = "timer"
+	SendCancel IntentKind = "cancel"
+)
+
+// Intent is a command to be: Render makes its body from the State.
+type Intent struct {
+	Kind    IntentKind      `json:"kind"`
+	Call    crumbs.CallID   `json:"call,omitempty"`
+	Attempt int             `json:"attempt,omitempty"`
+	V       uint64          `json:"v,omitempty"`
+	At      crumbs.Time     `json:"at,omitzero"`
+	Calls   []crumbs.CallID `json:"calls,omitempty"`
+}
+
+// Blob is a value that is stored apart: immutable, named by run and content.
+type Blob struct {
+	Name string
+	Data []byte
+}
+
+// Value is a JSON value, inline up to ValueMax, else a reference into blobs.
+type Value struct {
+	Inline json.RawMessage `json:"v,omitempty"`
+	Ref    string          `json:"ref,omitempty"`
+	Bytes  int             `json:"bytes,omitempty"`
+}
+
+// IsZero reports whether there is no value; JSON null is a value.
+func (v Value) IsZero() bool { return v.Inline == nil && v.Ref == "" }
+
+func blobName(run crumbs.RunID, data []byte) string {
+	sum := sha256.Sum256(data)
+	return string(run) + "/" + hex.EncodeToString(sum[:])
+}
+
+// Encode renders the record. It fails with STATE_TOO_LARGE over RecordMax.
+func (s State) Encode() ([]byte, error) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, fault.Wrap(fault.InternalError, err, "the run's record does not encode")
+	}
+	if len(b) > RecordMax {
+		return nil, fault.New(fault.StateTooLarge, "the run's record would be %d bytes > limit %d", len(b), RecordMax)
+	}
+	return b, nil
+}
+
+// Decode reads a record. It fails with STATE_TOO_NEW for a version this release
+// does not know and INTERNAL_ERROR for bytes that are no record.
+func Decode(b []byte) (State, error) {
+	var s State
+	if err := json.Unmarshal(b, &s); err != nil {
+		return State{}, fault.Wrap(fault.InternalError, err, "the run's record does not decode")
+	}
+	if s.Version > Version {
+		return State{}, fault.New(fault.StateTooNew, "the record has version %d, this release reads up to %d", s.Version, Version)
+	}
+	return s, nil
+}
+
+// Final is the record of a run whose last Outbox is delivered: what an
+// idempotency key and `runs get` need, for as long as the run id is remembered.
+func (s State) Final() State {
+	s.Outbox, s.Transcript, s.Calls, s.Text, s.Model, s.Retry, s.Blobs = Outbox{}, Transcript{}, nil, nil, nil, nil, nil
+	return s
+}
+
+// refs are the objects a decision about s may need to read.
+func (s State) refs() []string {
+	var out []string
+	add := func(v Value) {
+		if v.Ref != "" {
+			out = append(out, v.Ref)
+		}
+	}
+	for _, c := range s.Calls {
+		add(c.Output)
+		add(c.Args)
+	}
+	for _, t := range s.Text {
+		add(t)
+	}
+	return out
+}
