@@ -82,8 +82,8 @@ func TestCompile_F049_unusableIsRefusedWithPlaceAndReason(t *testing.T) {
 		"unknown dialect":   {`{"$schema":"https://example.org/dialect"}`, []string{"refers to https://example.org/dialect"}},
 		"lookahead":         {`{"properties":{"q":{"pattern":"(?!x)"}}}`, []string{"properties.q.pattern", "RE2"}},
 		"duplicate key":     {`{"type":"object","type":"string"}`, []string{"type is given twice"}},
-		"misfit default":    {`{"properties":{"n":{"type":"integer","default":"ten"}}}`, []string{"the default at /properties/n", "must be an integer, got a string"}},
-		"endless default":   {`{"properties":{"child":{"$ref":"#","default":{}}}}`, []string{"the default at /properties/child never ends"}},
+		"misfit default":    {`{"properties":{"n":{"type":"integer","default":"ten"}}}`, []string{"the default at #/properties/n", "must be an integer, got a string"}},
+		"endless default":   {`{"properties":{"child":{"$ref":"#","default":{}}}}`, []string{"the default at #/properties/child never ends"}},
 		"bushy default":     {`{"properties":{"l":{"$ref":"#","default":{}},"r":{"$ref":"#","default":{}}}}`, []string{"never ends"}},
 		"too large":         {`{"description":"` + strings.Repeat("x", argument.SchemaBytesMax) + `"}`, []string{"too large", "at most 262144"}},
 	} {
@@ -297,6 +297,41 @@ func TestCheck_problemsAreBoundedAndInOrder(t *testing.T) {
 	if len(listed) != 16 || !slices.IsSorted(listed) {
 		t.Errorf("context problems: %q", listed)
 	}
+}
+
+// A self-referring schema doubles the validator's work at each level; a check
+// of 100 levels must answer at once.
+func TestCheck_workIsBounded(t *testing.T) {
+	t.Parallel()
+	nested := func(n int) json.RawMessage {
+		return json.RawMessage(strings.Repeat(`{"op":"or","args":[`, n) + strings.Repeat("]}", n))
+	}
+	tree := `{"$defs":{"e":{"oneOf":[
+		{"properties":{"op":{"const":"and"},"args":{"items":{"$ref":"#/$defs/e"}}}},
+		{"properties":{"op":{"const":"or"},"args":{"items":{"$ref":"#/$defs/e"}}}}]}},"$ref":"#/$defs/e"}`
+	s := compile(t, tree)
+	if err := s.Check(fault.InvalidArguments, nested(5)); err != nil {
+		t.Error(err)
+	}
+	contains(t, refusal(t, s.Check(fault.InvalidArguments, nested(60)), fault.InvalidArguments), "cannot be checked", "send it flatter")
+
+	one := compile(t, `{"properties":{"op":{"const":"or"},"args":{"items":{"$ref":"#"}}}}`)
+	if err := one.Check(fault.InvalidArguments, nested(60)); err != nil {
+		t.Errorf("one form only: %v", err)
+	}
+	typed := compile(t, `{"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#"}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`)
+	if err := typed.Check(fault.InvalidArguments, nested(60)); err != nil {
+		t.Errorf("forms of different types: %v", err)
+	}
+
+	var defs []string
+	for i := range 40 {
+		defs = append(defs, fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, i+1, i+1))
+	}
+	bomb := compile(t, `{"$ref":"#/$defs/d0","$defs":{`+strings.Join(defs, ",")+`,"d40":true}}`)
+	_, err := argument.Compile(json.RawMessage(`{"default":1,"$ref":"#/$defs/d0","$defs":{` + strings.Join(defs, ",") + `,"d40":true}}`))
+	contains(t, refusal(t, err, fault.InvalidConfig), "the default at # cannot be checked")
+	contains(t, refusal(t, bomb.Check(fault.InvalidArguments, json.RawMessage("1")), fault.InvalidArguments), "cannot be checked")
 }
 
 func TestFill(t *testing.T) {

@@ -12,12 +12,16 @@ import (
 // and at most problemsMax of them: "limit must be an integer, got a string",
 // "missing field path", "unknown field x". The sentences are also in the
 // context's `problems`. They name paths and JSON types, nothing of this program.
-// Text the strict reader refuses is refused with the same code.
+// Text the strict reader refuses is refused with the same code, and so is a
+// document too deep for a schema whose forms refer to it again (stepsMax).
 func (s *Schema) Check(code fault.Code, doc json.RawMessage) error {
 	subject := subjectOf(code)
 	v, p := document(doc, false)
 	if p != nil {
 		return fault.New(code, "%s cannot be read: %s", subject, p.text).With("path", p.path)
+	}
+	if !s.bounded && !affordable(s.root, v) {
+		return fault.New(code, "%s cannot be checked: nested too deeply for a schema of so many forms; send it flatter", subject).With("path", "")
 	}
 	err := s.root.Validate(v)
 	if err == nil {

@@ -29,8 +29,9 @@ const (
 // draft in `$schema` (4 to 2019-09) is read by that draft's rules. `format` is
 // an annotation from 2019-09 on, as those drafts say. It is immutable.
 type Schema struct {
-	raw  json.RawMessage
-	root *jsonschema.Schema
+	raw     json.RawMessage
+	root    *jsonschema.Schema
+	bounded bool // no check needs its steps counted
 }
 
 // Compile reads a schema. Nil, empty and null accept any object. References
@@ -60,7 +61,7 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	if err != nil {
 		return nil, refused(doc, err)
 	}
-	s := &Schema{raw: bytes.Clone(text), root: root}
+	s := &Schema{raw: bytes.Clone(text), root: root, bounded: bounded(root)}
 	if err := s.checkDefaults(); err != nil {
 		return nil, err
 	}

@@ -98,7 +98,7 @@ func (s *Schema) checkDefaults() error {
 		if sub.Default == nil {
 			continue
 		}
-		at := strings.TrimPrefix(strings.TrimPrefix(sub.Location, schemaURL), "#")
+		at := strings.TrimPrefix(sub.Location, schemaURL)
 		f := filler{left: BytesMax}
 		v, p := f.copy(*sub.Default, nil)
 		if p == nil {
@@ -106,6 +106,9 @@ func (s *Schema) checkDefaults() error {
 		}
 		if p != nil {
 			return invalid(at, "the default at "+at+" never ends: "+p.text)
+		}
+		if !s.bounded && !affordable(sub, v) {
+			return invalid(at, "the default at "+at+" cannot be checked: the schema has too many forms for its depth")
 		}
 		if err := sub.Validate(v); err != nil {
 			found := problems(v, misfit(err), "the default")
