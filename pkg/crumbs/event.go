@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 
@@ -84,18 +88,25 @@ func (e Event) Header() nats.Header {
 	return h
 }
 
-// Check returns INVALID_MESSAGE unless the required attributes are there.
+// Check returns INVALID_MESSAGE unless the required attributes are there and the
+// source is a URI reference. Source("") is refused too: it names no service.
 func (e Event) Check() error {
-	for name, value := range map[string]string{"id": e.ID, "source": e.Source, "type": e.Type} {
-		if value == "" {
-			return fault.New(fault.InvalidMessage, "CloudEvents attribute %q is empty", name)
+	for _, required := range [...]struct{ name, value string }{{"id", e.ID}, {"source", e.Source}, {"type", e.Type}} {
+		if required.value == "" {
+			return fault.New(fault.InvalidMessage, "CloudEvents attribute %q is empty", required.name)
 		}
 	}
-	if _, err := url.Parse(e.Source); err != nil {
-		return fault.New(fault.InvalidMessage, "CloudEvents source %q is no URI reference", e.Source)
+	if e.Source == Source("") {
+		return fault.New(fault.InvalidMessage, "CloudEvents source %q names no service", e.Source)
+	}
+	// url.Parse takes spaces, quotes and bytes outside ASCII, which RFC 3986 does not.
+	if _, err := url.Parse(e.Source); err != nil || strings.IndexFunc(e.Source, notInURI) >= 0 {
+		return fault.New(fault.InvalidMessage, "CloudEvents source %q is no URI reference", clip(e.Source, AttrMax))
 	}
 	return nil
 }
+
+func notInURI(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"<>\\^`{|}", r) }
 
 // Message returns e as a NATS message in binary content mode. It fails with
 // INVALID_MESSAGE when a required attribute is missing or the data is not JSON.
@@ -116,17 +127,9 @@ func ReadEvent(h nats.Header, data []byte) (Event, error) {
 	if strings.HasPrefix(strings.ToLower(headerFold(h, "content-type")), ceContent) {
 		return readStructured(data)
 	}
-	attrs := map[string]string{}
-	for name, values := range h {
-		lower := strings.ToLower(name)
-		if !strings.HasPrefix(lower, "ce-") || len(values) == 0 {
-			continue
-		}
-		v, err := url.PathUnescape(values[0])
-		if err != nil {
-			return Event{}, fault.New(fault.InvalidMessage, "header %s: %q is not percent-encoded", name, clip(values[0], AttrMax))
-		}
-		attrs[strings.TrimPrefix(lower, "ce-")] = v
+	attrs, err := attributes(h)
+	if err != nil {
+		return Event{}, err
 	}
 	if len(attrs) == 0 {
 		return Event{Data: data}, checkJSON(data)
@@ -137,6 +140,27 @@ func ReadEvent(h nats.Header, data []byte) (Event, error) {
 	}
 	e.Data = data
 	return e, checkJSON(data)
+}
+
+// attributes decodes the ce-* headers. An attribute given twice is refused: two
+// readers could believe two different values.
+func attributes(h nats.Header) (map[string]string, error) {
+	attrs := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		attr, ok := strings.CutPrefix(strings.ToLower(name), "ce-")
+		if !ok || len(h[name]) == 0 {
+			continue
+		}
+		if _, twice := attrs[attr]; twice || len(h[name]) > 1 {
+			return nil, fault.New(fault.InvalidMessage, "header ce-%s is given more than once: expected one value", clip(attr, AttrMax))
+		}
+		v, err := url.PathUnescape(h[name][0])
+		if err != nil || !utf8.ValidString(v) {
+			return nil, fault.New(fault.InvalidMessage, "header ce-%s: %q is not percent-encoded UTF-8", clip(attr, AttrMax), clip(h[name][0], AttrMax))
+		}
+		attrs[attr] = v
+	}
+	return attrs, nil
 }
 
 func checkJSON(data []byte) error {
@@ -154,8 +178,12 @@ func readStructured(data []byte) (Event, error) {
 	attrs := map[string]string{}
 	for name, v := range raw {
 		var s string
-		if name != "data" && json.Unmarshal(v, &s) == nil {
+		switch {
+		case name == "data":
+		case json.Unmarshal(v, &s) == nil:
 			attrs[name] = s
+		default:
+			attrs[name] = string(v) // CloudEvents Integer and Boolean are bare in JSON
 		}
 	}
 	e, err := fromAttributes(attrs)
@@ -181,18 +209,24 @@ func fromAttributes(a map[string]string) (Event, error) {
 		e.Time = at
 	}
 	if s := a["sequence"]; s != "" {
-		if _, err := fmt.Sscanf(s, "%d", &e.Sequence); err != nil {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
 			return Event{}, fault.New(fault.InvalidMessage, "ce-sequence %q: expected a number", clip(s, AttrMax))
 		}
+		e.Sequence = n
 	}
 	return e, e.Check()
 }
 
-// headerFold reads a header whatever its case.
+// headerFold reads a header whatever its case; of several spellings the first in
+// order.
 func headerFold(h nats.Header, name string) string {
-	for k, v := range h {
-		if strings.EqualFold(k, name) && len(v) > 0 {
-			return v[0]
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	for _, k := range slices.Sorted(maps.Keys(h)) {
+		if strings.EqualFold(k, name) && len(h[k]) > 0 {
+			return h[k][0]
 		}
 	}
 	return ""

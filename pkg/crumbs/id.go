@@ -45,6 +45,9 @@ var (
 	runRE   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 	agentRE = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 	nameRE  = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
+	// callRE: .m a model call, .<i> a tool call, x an escalation, h a hook, r a
+	// resolve, p a parse, e an ended (wire.md §1).
+	callRE = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}\.(0|[1-9][0-9]{0,8})\.(m|(0|[1-9][0-9]{0,8})(h[0-9]{1,9})?|[xhrpe][0-9]{1,9})$`)
 )
 
 // CheckRunID returns INVALID_NAME unless id fits the grammar of run and session ids.
@@ -81,11 +84,12 @@ func badName(kind, value, want string) error {
 	return e
 }
 
+// clip bounds s to n bytes of valid UTF-8, and says when it cut.
 func clip(s string, n int) string {
 	if len(s) > n {
-		return s[:n] + "…"
+		s = s[:n] + "…"
 	}
-	return s
+	return strings.ToValidUTF8(s, "�")
 }
 
 // snake proposes the snake_case spelling of a name, "" when there is none.
@@ -147,7 +151,8 @@ func ModelCallID(run RunID, step int) CallID {
 	return CallID(string(run) + "." + strconv.Itoa(step) + ".m")
 }
 
-// Run returns the run of a call. An id that is no CallID yields "".
+// Run returns the run of a call. An id without exactly three parts yields "";
+// CheckCallID says whether the parts are right.
 func (c CallID) Run() RunID {
 	run, rest, ok := strings.Cut(string(c), ".")
 	if !ok || strings.Count(rest, ".") != callParts-2 {
@@ -163,10 +168,16 @@ func (c CallID) Token() string { return strings.ReplaceAll(string(c), ".", "-") 
 // Msg-Id of its command.
 func (c CallID) Attempt(n int) string { return string(c) + "." + strconv.Itoa(n) }
 
-// CheckCallID returns INVALID_NAME unless id has the form `<run>.<step>.<i>`.
+// CheckCallID returns INVALID_NAME unless id has the form `<run>.<step>.<i>`, or
+// that of another kind of call (wire.md §1).
 func CheckCallID(id CallID) error {
-	if run := id.Run(); run != "" && runRE.MatchString(string(run)) && !strings.ContainsAny(string(id), " *>\t\r\n") {
+	if callRE.MatchString(string(id)) {
 		return nil
 	}
-	return badName("call", string(id), "<run>.<step>.<i>")
+	return fault.New(fault.InvalidName, "call id %q: expected <run>.<step>.<i>", clip(string(id), AttrMax))
+}
+
+// CrumbID is the ce-id of a crumb: `<run>/<seq>`.
+func CrumbID(run RunID, seq uint64) string {
+	return string(run) + "/" + strconv.FormatUint(seq, 10)
 }
