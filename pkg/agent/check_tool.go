@@ -1,0 +1,171 @@
+package agent
+
+import (
+	"path"
+	"strings"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/perm"
+)
+
+func (c *checker) tools(d *Definition) {
+	if n := len(d.Tools); n > ToolsMax {
+		c.file = agentFile
+		c.bad(nil, "the agent has %d tools: expected at most %d; split it into agents", n, ToolsMax)
+	}
+	seen := make(map[string]bool, len(d.Tools))
+	for _, t := range d.Tools[:min(len(d.Tools), ToolsMax)] {
+		c.file = toolsDir + "/" + t.Name + yamlExt
+		if seen[t.Name] {
+			c.bad(nil, "a second tool %s: one file, one tool", quote(t.Name))
+		}
+		seen[t.Name] = true
+		c.tool(d.ID, t)
+	}
+}
+
+func (c *checker) tool(agent crumbs.AgentID, t Tool) {
+	if err := crumbs.CheckName("tool", t.Name); err != nil {
+		c.fail(nil, err)
+	} else if _, err := perm.Leaf(t.Origin()); err != nil {
+		c.fail(nil, err)
+	}
+	c.objectSchema(place{"schema"}, t.Schema)
+	c.description(nil, t.Description)
+	if !c.oneKind(t) {
+		return
+	}
+	switch t.Kind() {
+	case KindExec:
+		c.described(t)
+		c.effect(nil, t.Effect)
+		c.exec(agent, t)
+		c.schema(place{"outputSchema"}, t.OutputSchema)
+		c.timeouts(nil, t.Stream, t.TimeoutMs, t.IdleTimeoutMs)
+	case KindWorker:
+		c.name(place{"worker", "group"}, "group", t.Worker.Group)
+		c.name(place{"worker", "tool"}, "tool", t.Worker.Tool)
+		c.effect(nil, t.Effect)
+		c.schema(place{"outputSchema"}, t.OutputSchema)
+		if t.Stream {
+			c.bad(place{"stream"}, "a worker's tool streams as the worker announced it: remove the field")
+		}
+		c.timeouts(nil, true, t.TimeoutMs, t.IdleTimeoutMs)
+	case KindHuman:
+		c.described(t)
+		c.human(t)
+	}
+}
+
+// oneKind checks that a tool says exactly one way to carry it out.
+func (c *checker) oneKind(t Tool) bool {
+	var said []string
+	for _, k := range []struct {
+		kind Kind
+		is   bool
+	}{{KindExec, t.Exec != nil}, {KindWorker, t.Worker != nil}, {KindHuman, t.Human != nil}} {
+		if k.is {
+			said = append(said, string(k.kind))
+		}
+	}
+	switch len(said) {
+	case 1:
+		return true
+	case 0:
+		c.bad(place{string(KindExec)}, "expected one of exec (a command), worker (a tool that a worker announced) or human (a question), got none")
+	default:
+		c.bad(place{said[1]}, "expected one of exec, worker or human, got %s", strings.Join(said, " and "))
+	}
+	return false
+}
+
+func (c *checker) described(t Tool) {
+	if strings.TrimSpace(t.Description) == "" {
+		c.bad(place{"description"}, "expected a text that tells the model when to use the tool, got nothing")
+	}
+}
+
+func (c *checker) exec(agent crumbs.AgentID, t Tool) {
+	e := t.Exec
+	at := place{"exec"}
+	c.command(at, e.Argv)
+	c.name(place{"group"}, "group", e.Group)
+	if want := handlerOf(agent, t.Name); e.Handler != want {
+		c.bad(at.key("handler"), "expected %q, got %s", want, quote(e.Handler))
+	}
+	if n := len(e.Env); n > EnvMax {
+		c.bad(place{"env"}, "expected at most %d names, got %d", EnvMax, n)
+	}
+	for i, name := range e.Env[:min(len(e.Env), EnvMax)] {
+		if !envRE.MatchString(name) || len(name) > crumbs.AttrMax {
+			c.bad(place{"env"}.index(i), "expected the name of an environment variable, got %s; values stay in the worker's environment", quote(name))
+		}
+	}
+	c.dir(place{"dir"}, agent, e.Dir)
+}
+
+// command checks the words of a command line.
+func (c *checker) command(at place, argv []string) {
+	total := 0
+	for i, word := range argv {
+		total += len(word)
+		if strings.ContainsRune(word, 0) {
+			c.bad(at.index(i), "a word of a command cannot hold a zero byte")
+		}
+	}
+	switch {
+	case len(argv) == 0 || argv[0] == "":
+		c.bad(at, "expected a command as a list of words, like [node, search.js], got nothing")
+	case len(argv) > ArgvMax || total > ArgvBytesMax:
+		c.bad(at, "expected at most %d words of %d bytes together, got %d of %d; put them into a script", ArgvMax, ArgvBytesMax, len(argv), total)
+	}
+}
+
+func (c *checker) dir(at place, agent crumbs.AgentID, dir string) {
+	if dir == "" {
+		return
+	}
+	if _, inside := folderOf(agent, dir); path.IsAbs(dir) || !inside || strings.ContainsAny(dir, "\\\x00") {
+		c.bad(at, "expected a folder inside the project, relative to the tool file and with slashes, got %s", quote(dir))
+	}
+}
+
+func (c *checker) human(t Tool) {
+	h := t.Human
+	at := place{"human"}
+	c.schema(at.key("answerSchema"), h.AnswerSchema)
+	c.text(at.key("prompt"), h.Prompt, PromptMax)
+	c.within(at.key("expiresMs"), h.ExpiresMs, 1, ExpiresMsMax)
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"outputSchema", !isAbsent(t.OutputSchema)}, {"effect", t.Effect != ""}, {"stream", t.Stream},
+		{"timeoutMs", t.TimeoutMs != 0}, {"idleTimeoutMs", t.IdleTimeoutMs != 0},
+	} {
+		if f.set {
+			c.bad(place{f.name}, "a question has no %s: human takes answerSchema, prompt and expiresMs; remove the field", f.name)
+		}
+	}
+}
+
+// effect checks an optional effect.
+func (c *checker) effect(at place, e crumbs.Effect) {
+	if e != "" {
+		c.oneOf(at.key("effect"), string(e), string(crumbs.EffectPure), string(crumbs.EffectIdempotent), string(crumbs.EffectOnce))
+	}
+}
+
+// timeouts checks optional timeouts; 0 means not said.
+func (c *checker) timeouts(at place, stream bool, timeoutMs, idleMs int64) {
+	if timeoutMs != 0 {
+		c.within(at.key("timeoutMs"), timeoutMs, 1, TimeoutMsMax)
+	}
+	if idleMs == 0 {
+		return
+	}
+	c.within(at.key("idleTimeoutMs"), idleMs, 1, TimeoutMsMax)
+	if !stream {
+		c.bad(at.key("idleTimeoutMs"), "only a tool that streams can be idle: set stream: true, or use timeoutMs")
+	}
+}

@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// Project is a project folder, read and checked.
+type Project struct {
+	Dir       string              // absolute
+	Agents    []*Definition       // by id
+	Groups    map[string]Group    // those of crumb.yaml, and DefaultGroup when a tool is in it
+	Providers map[string]Provider // those of crumb.yaml; ScriptProvider needs no entry
+	Warnings  []string            // `file:line:col: text`: what loads but is likely not meant
+}
+
+// Group is a queue of interchangeable workers.
+type Group struct {
+	MaxInFlight   int      `json:"maxInFlight"`       // calls that run at once, over all workers
+	Command       []string `json:"command,omitempty"` // the worker that `crumb dev` starts, in the project's folder
+	StartBeforeMs int64    `json:"startBeforeMs"`     // how long a call may wait in the queue
+}
+
+// Provider is an instance of an LLM provider.
+type Provider struct {
+	Kind string `json:"kind"` // script
+}
+
+// ExecTool is a command that a worker serves from the project's folder.
+type ExecTool struct {
+	Agent        crumbs.AgentID
+	Announcement Announcement // as is: its hash covers the command
+	Argv         []string
+	Env          []string // names to pass through
+	Dir          string   // absolute
+}
+
+// ExecTools are the commands of all agents, by agent, then name. A worker of a
+// group serves those whose Announcement.Group is its own.
+func (p *Project) ExecTools() []ExecTool {
+	var out []ExecTool
+	for _, d := range p.Agents {
+		for _, t := range byName(d.Tools) {
+			if t.Kind() != KindExec {
+				continue
+			}
+			folder, _ := folderOf(d.ID, t.Exec.Dir)
+			out = append(out, ExecTool{
+				Agent: d.ID, Announcement: t.Announcement().filled(), Argv: t.Exec.Argv, Env: t.Exec.Env,
+				Dir: filepath.Join(p.Dir, filepath.FromSlash(folder)),
+			})
+		}
+	}
+	return out
+}
+
+func (c *checker) project(p *Project, agents []string) {
+	c.file = projectFile
+	seen := map[string]bool{}
+	for i, id := range agents {
+		at := place{"agents"}.index(i)
+		if id != everyAgent {
+			c.fail(at, crumbs.CheckAgentID(id))
+		}
+		if seen[id] {
+			c.bad(at, "%s stands twice: remove one", quote(id))
+		}
+		seen[id] = true
+	}
+	c.bounded(place{"agents"}, len(agents), AgentsMax, "agent")
+	c.bounded(place{"groups"}, len(p.Groups), GroupsMax, "group")
+	c.bounded(place{"providers"}, len(p.Providers), ProvidersMax, "provider")
+	for _, name := range slices.Sorted(maps.Keys(p.Groups)) {
+		g, at := p.Groups[name], place{"groups", name}
+		c.name(at, "group", name)
+		c.within(at.key("maxInFlight"), int64(g.MaxInFlight), 1, MaxInFlightMax)
+		c.within(at.key("startBeforeMs"), g.StartBeforeMs, 1, StartBeforeMsMax)
+		if g.Command != nil {
+			c.command(at.key("command"), g.Command)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Providers)) {
+		at := place{"providers", name}
+		c.name(at, "provider", name)
+		c.oneOf(at.key("kind"), p.Providers[name].Kind, ScriptProvider)
+	}
+}
+
+func (c *checker) bounded(at place, n, most int, noun string) {
+	if n > most {
+		c.bad(at, "expected at most %d %ss, got %d", most, noun, n)
+	}
+}
+
+// provider checks that the project has the agent's provider.
+func (c *checker) provider(p *Project, d *Definition) {
+	m := d.Model
+	if m.Provider == ScriptProvider || crumbs.CheckName("provider", m.Provider) != nil {
+		return // refused already
+	}
+	c.file = agentFile
+	instance, ok := p.Providers[m.Provider]
+	if !ok {
+		have := append([]string{ScriptProvider}, slices.Sorted(maps.Keys(p.Providers))...)
+		c.fail(place{"model", "provider"}, fault.New(fault.UnknownProvider, "the project has no provider %q, it has %s; list it under providers of %s",
+			m.Provider, orList(have), projectFile).With("provider", m.Provider).With("registered", have))
+		return
+	}
+	if instance.Kind == ScriptProvider {
+		c.scripted(place{"model", "model"}, m.Model, d.Scripts)
+	}
+}

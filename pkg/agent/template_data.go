@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+)
+
+// TemplateData is what the templates of a turn see.
+type TemplateData struct {
+	Input    json.RawMessage  // absent: the last message of the user
+	Messages []crumbs.Message // the transcript so far, oldest first
+}
+
+// allResults is the key of .results under which every result stands in order. A
+// tool's name always has a scope in front, so it is no tool's.
+const allResults = "all"
+
+// dot is the data as templates see it.
+func (d TemplateData) dot() map[string]any {
+	input := d.Input
+	results := map[string]any{}
+	all := []any{}
+	messages := []any{}
+	for _, m := range d.Messages {
+		text := textOf(m)
+		messages = append(messages, map[string]any{"role": string(m.Role), "text": text, "parts": partsOf(m)})
+		if m.Role == crumbs.RoleUser && len(d.Input) == 0 {
+			input = json.RawMessage(text)
+		}
+		for _, p := range m.Parts {
+			if p.Type == crumbs.PartToolResult {
+				output := value(p.Output)
+				results[p.ToolName] = output
+				all = append(all, map[string]any{"name": p.ToolName, "outcome": string(p.Outcome), "output": output})
+			}
+		}
+	}
+	results[allResults] = all
+	return map[string]any{"input": value(input), "results": results, "messages": messages}
+}
+
+func textOf(m crumbs.Message) string {
+	var b strings.Builder
+	for _, p := range m.Parts {
+		if p.Type == crumbs.PartText {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}
+
+func partsOf(m crumbs.Message) []any {
+	parts := make([]any, 0, len(m.Parts))
+	for _, p := range m.Parts {
+		raw, err := json.Marshal(p)
+		if err == nil {
+			parts = append(parts, value(raw))
+		}
+	}
+	return parts
+}
+
+// value decodes a JSON document for templates; what is no JSON is a text.
+func value(raw json.RawMessage) any {
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil || dec.More() {
+		return string(raw)
+	}
+	return numbers(v)
+}
+
+// numbers makes numbers comparable in templates: int64 where exact, else
+// float64, else (beyond both) their text.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, item := range v {
+			v[k] = numbers(item)
+		}
+	case []any:
+		for i, item := range v {
+			v[i] = numbers(item)
+		}
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i
+		}
+		if !strings.ContainsAny(v.String(), ".eE") {
+			return v
+		}
+		if f, err := strconv.ParseFloat(v.String(), 64); err == nil {
+			return f
+		}
+	}
+	return v
+}

@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"cmp"
+	"encoding/json"
+	"path"
+	"strings"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/perm"
+)
+
+// Kind is how a tool is carried out.
+type Kind string
+
+// The kinds of tools.
+const (
+	KindExec   Kind = "exec"   // a command beside the tool file
+	KindWorker Kind = "worker" // announced by a worker
+	KindHuman  Kind = "human"  // a question to a person
+)
+
+// Tool is a tool file. Exactly one of Exec, Worker and Human is set.
+//
+// What a worker's tool leaves out is taken from the announcement: Description,
+// Schema, OutputSchema, Effect, TimeoutMs, IdleTimeoutMs. Stream is always the
+// announcement's. For an exec tool the fields are complete.
+type Tool struct {
+	Name          string          `json:"name"`
+	Description   string          `json:"description,omitempty"`
+	Schema        json.RawMessage `json:"schema,omitempty"` // of the arguments; of a human tool: of the question
+	OutputSchema  json.RawMessage `json:"outputSchema,omitempty"`
+	Exec          *Exec           `json:"exec,omitempty"`
+	Worker        *Worker         `json:"worker,omitempty"`
+	Human         *Human          `json:"human,omitempty"`
+	Effect        crumbs.Effect   `json:"effect,omitempty"`
+	Stream        bool            `json:"stream,omitempty"`
+	TimeoutMs     int64           `json:"timeoutMs,omitempty"`
+	IdleTimeoutMs int64           `json:"idleTimeoutMs,omitempty"` // longest silence of a streaming tool
+}
+
+// Exec is a command: JSON arguments on stdin, a JSON result on stdout, one JSON
+// a line when it streams.
+type Exec struct {
+	Argv    []string `json:"argv"`
+	Env     []string `json:"env,omitempty"` // names passed through from the worker's environment
+	Dir     string   `json:"dir,omitempty"` // slash-separated, relative to the folder of the tool file, inside the project
+	Group   string   `json:"group"`
+	Handler string   `json:"handler"` // `<agent>/<name>`
+}
+
+// Worker names a tool that a worker of a group announced.
+type Worker struct {
+	Group string `json:"group"`
+	Tool  string `json:"tool"`
+}
+
+// Human is a question to a person.
+type Human struct {
+	AnswerSchema json.RawMessage `json:"answerSchema,omitempty"` // absent means any value
+	Prompt       string          `json:"prompt,omitempty"`       // shown above the question
+	ExpiresMs    int64           `json:"expiresMs"`              // how long the question waits
+}
+
+// Kind returns how the tool is carried out, "" for a tool that Check refuses
+// because it says none of them. The first of exec, worker, human counts.
+func (t Tool) Kind() Kind {
+	switch {
+	case t.Exec != nil:
+		return KindExec
+	case t.Worker != nil:
+		return KindWorker
+	case t.Human != nil:
+		return KindHuman
+	}
+	return ""
+}
+
+// Origin is what permissions and the model's name of the tool follow from:
+// scope human for a question, scope tool for the rest.
+func (t Tool) Origin() perm.Origin {
+	if t.Kind() == KindHuman {
+		return perm.Origin{Scope: perm.Human, Name: t.Name}
+	}
+	return perm.Origin{Scope: perm.Tool, Name: t.Name}
+}
+
+// Handler is the name that the worker runs the tool under: `<agent>/<name>` for
+// exec, the announced name for worker, "" for human.
+func (t Tool) Handler() string {
+	switch t.Kind() {
+	case KindExec:
+		return t.Exec.Handler
+	case KindWorker:
+		return t.Worker.Tool
+	}
+	return ""
+}
+
+// Group is the queue of the tool's calls, "" for human.
+func (t Tool) Group() string {
+	switch t.Kind() {
+	case KindExec:
+		return t.Exec.Group
+	case KindWorker:
+		return t.Worker.Group
+	}
+	return ""
+}
+
+// Announcement is what the worker that serves an exec tool announces. Its digest
+// covers command, environment names and folder, so that a call that was
+// approved for one command is never run by a worker that has another.
+func (t Tool) Announcement() Announcement {
+	return Announcement{
+		Group: t.Group(), Handler: t.Handler(), Description: t.Description,
+		Schema: t.Schema, OutputSchema: t.OutputSchema, Effect: t.Effect,
+		Stream: t.Stream, TimeoutMs: t.TimeoutMs, IdleTimeoutMs: t.IdleTimeoutMs,
+		Digest: fingerprint(t.Exec, shortHash),
+	}
+}
+
+// handlerOf is the handler of an agent's exec tool.
+func handlerOf(agent crumbs.AgentID, name string) string { return string(agent) + "/" + name }
+
+// folderOf is where an exec tool's command runs, relative to the project; ok is
+// false when that is outside the project.
+func folderOf(agent crumbs.AgentID, dir string) (folder string, ok bool) {
+	folder = path.Join(agentsDir, string(agent), toolsDir, dir)
+	return folder, folder != ".." && !strings.HasPrefix(folder, "../")
+}
+
+func (t *Tool) fill(agent crumbs.AgentID) {
+	switch t.Kind() {
+	case KindExec:
+		t.Exec.Group = cmp.Or(t.Exec.Group, DefaultGroup)
+		t.Exec.Handler = cmp.Or(t.Exec.Handler, handlerOf(agent, t.Name))
+		t.Effect = cmp.Or(t.Effect, crumbs.EffectOnce)
+		t.TimeoutMs = cmp.Or(t.TimeoutMs, DefaultTimeoutMs)
+	case KindHuman:
+		t.Human.ExpiresMs = cmp.Or(t.Human.ExpiresMs, DefaultExpiresMs)
+	}
+}

@@ -1,0 +1,80 @@
+package agent
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/perm"
+)
+
+// Verdicts of an Entry: a denied tool has none.
+const (
+	VerdictAllow = perm.Allow
+	VerdictAsk   = perm.Ask
+)
+
+// ToolSet is the tools a run has, pinned by its hash for all of the run. It is
+// immutable; Assemble makes it.
+type ToolSet struct {
+	Entries []Entry `json:"tools"` // by leaf
+}
+
+// Entry is one tool of a run, complete: what to show the model, whom to send
+// the call to, and what to ask first.
+type Entry struct {
+	Origin        perm.Origin     `json:"origin"`
+	PermID        string          `json:"permId"`            // tool:read_document
+	Leaf          string          `json:"leaf"`              // tool_read_document
+	Kind          Kind            `json:"kind"`              // worker or human; exec tools are their worker's
+	Group         string          `json:"group,omitempty"`   // worker only
+	Handler       string          `json:"handler,omitempty"` // worker only
+	ToolHash      string          `json:"toolHash,omitempty"`
+	Description   string          `json:"description,omitempty"`
+	Schema        json.RawMessage `json:"schema"` // of the arguments; any object at least
+	OutputSchema  json.RawMessage `json:"outputSchema,omitempty"`
+	Effect        crumbs.Effect   `json:"effect,omitempty"`
+	Stream        bool            `json:"stream,omitempty"`
+	TimeoutMs     int64           `json:"timeoutMs,omitempty"`
+	IdleTimeoutMs int64           `json:"idleTimeoutMs,omitempty"`
+	Verdict       perm.Verdict    `json:"verdict"`        // allow or ask
+	Rule          string          `json:"rule,omitempty"` // the selector that decided
+	Human         *Human          `json:"human,omitempty"`
+}
+
+// Hash is the hex SHA-256 of the set's canonical JSON (RFC 8785): the `toolSet`
+// of the wire and the name under which the set is stored.
+func (s *ToolSet) Hash() string { return fingerprint(s, fullHash) }
+
+// Specs are the tools as the model sees them, by leaf. The order is stable, so
+// that a provider's prompt cache holds over the steps of a run.
+func (s *ToolSet) Specs() []crumbs.ToolSpec {
+	specs := make([]crumbs.ToolSpec, len(s.Entries))
+	for i, e := range s.Entries {
+		specs[i] = crumbs.ToolSpec{Name: e.Leaf, Description: e.Description, InputSchema: e.Schema}
+	}
+	return specs
+}
+
+// Leaves are the model's names of the tools, sorted.
+func (s *ToolSet) Leaves() []string {
+	leaves := make([]string, len(s.Entries))
+	for i, e := range s.Entries {
+		leaves[i] = e.Leaf
+	}
+	return leaves
+}
+
+// Lookup returns the tool of that leaf; the entry is shared and not to be changed.
+func (s *ToolSet) Lookup(leaf string) (*Entry, bool) {
+	i, ok := slices.BinarySearchFunc(s.Entries, leaf, func(e Entry, leaf string) int { return strings.Compare(e.Leaf, leaf) })
+	if !ok {
+		return nil, false
+	}
+	return &s.Entries[i], true
+}
+
+// Close returns at most three leaves that a model may have meant by an unknown
+// name. It knows only tools of the set, so no hidden or denied name leaks (F082).
+func (s *ToolSet) Close(leaf string) []string { return closest(leaf, s.Leaves()) }
