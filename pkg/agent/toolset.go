@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/crumbmesh/crumbmesh/pkg/argument"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/perm"
 )
@@ -41,6 +42,30 @@ type Entry struct {
 	Verdict       perm.Verdict    `json:"verdict"`        // allow or ask
 	Rule          string          `json:"rule,omitempty"` // the selector that decided
 	Human         *Human          `json:"human,omitempty"`
+
+	args *argument.Schema // Schema compiled, after Compile
+}
+
+// Compile prepares the argument schemas, once for all calls. A set is not to be
+// used by several goroutines before it returns. It fails with INVALID_CONFIG.
+func (s *ToolSet) Compile() error {
+	for i := range s.Entries {
+		compiled, err := argument.Compile(s.Entries[i].Schema)
+		if err != nil {
+			return err
+		}
+		s.Entries[i].args = compiled
+	}
+	return nil
+}
+
+// Arguments is the compiled Schema. It fails with INVALID_CONFIG when the schema
+// is none.
+func (e *Entry) Arguments() (*argument.Schema, error) {
+	if e.args != nil {
+		return e.args, nil
+	}
+	return argument.Compile(e.Schema)
 }
 
 // Hash is the hex SHA-256 of the set's canonical JSON (RFC 8785): the `toolSet`

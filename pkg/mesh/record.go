@@ -17,6 +17,7 @@ type Record struct {
 	Value    []byte // nil: no record
 	Revision uint64 // of the value, or of the marker its expiry left; 0 = never written
 	Stored   time.Time
+	Header   nats.Header
 }
 
 // Exists reports whether there is a value.
@@ -49,7 +50,7 @@ func (b *Bucket) Get(ctx context.Context, key string) (Record, error) {
 }
 
 func (b *Bucket) record(m *Stored) Record {
-	r := Record{Key: strings.TrimPrefix(m.Subject, b.subject("")), Revision: m.Sequence, Stored: m.Time}
+	r := Record{Key: strings.TrimPrefix(m.Subject, b.subject("")), Revision: m.Sequence, Stored: m.Time, Header: m.Header}
 	if len(m.Header[kvOperation]) > 0 || len(m.Header[markerReason]) > 0 {
 		return r // a marker never counts as a value, whatever its body
 	}
@@ -60,20 +61,39 @@ func (b *Bucket) record(m *Stored) Record {
 	return r
 }
 
-// CompareAndSet writes a key whose revision must be the given one (that of a Get,
-// 0 for a key never written); ttl 0 = the bucket's. It returns the new revision,
-// ErrConflict when another wrote, or UNAVAILABLE, after which the value may or
-// may not be written.
-func (b *Bucket) CompareAndSet(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
-	msg := &nats.Msg{Subject: b.subject(key), Data: value}
-	if ttl > 0 {
-		msg.Header = nats.Header{jetstream.MsgTTLHeader: {ttlText(ttl)}}
+// Write is a value to set on a key whose revision must be the given one (that of
+// a Get, 0 for a key never written).
+type Write struct {
+	Key      string
+	Value    []byte
+	Revision uint64
+	TTL      time.Duration     // 0 = the bucket's
+	Header   map[string]string // kept beside the value, readable when the value is not
+}
+
+// Set writes by compare-and-set. It returns the new revision, ErrConflict when
+// another wrote, or UNAVAILABLE, after which the value may or may not be written.
+func (b *Bucket) Set(ctx context.Context, w Write) (uint64, error) {
+	msg := &nats.Msg{Subject: b.subject(w.Key), Data: w.Value}
+	if w.TTL > 0 || len(w.Header) > 0 {
+		msg.Header = nats.Header{}
 	}
-	ack, err := b.conn.Publish(ctx, msg, jetstream.WithExpectLastSequencePerSubject(revision))
+	if w.TTL > 0 {
+		msg.Header[jetstream.MsgTTLHeader] = []string{ttlText(w.TTL)}
+	}
+	for k, v := range w.Header {
+		msg.Header[k] = []string{headerText(v)}
+	}
+	ack, err := b.conn.Publish(ctx, msg, jetstream.WithExpectLastSequencePerSubject(w.Revision))
 	if err != nil {
 		return 0, err
 	}
 	return ack.Sequence, nil
+}
+
+// CompareAndSet is Set without headers.
+func (b *Bucket) CompareAndSet(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
+	return b.Set(ctx, Write{Key: key, Value: value, Revision: revision, TTL: ttl})
 }
 
 // Put writes a key whatever is there.

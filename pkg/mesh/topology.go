@@ -210,3 +210,23 @@ func (c *Conn) hasConsumer(ctx context.Context, stream, name string) (bool, erro
 	}
 	return true, nil
 }
+
+// Providers lists the provider instances that have a queue.
+func (c *Conn) Providers(ctx context.Context) ([]string, error) {
+	s, err := c.stream(ctx, crumbs.StreamModelCalls)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	names := s.ConsumerNames(ctx)
+	for n := range names.Name() {
+		if p, ok := strings.CutPrefix(n, "provider_"); ok {
+			out = append(out, p)
+		}
+	}
+	if err := names.Err(); err != nil {
+		return nil, unavailable(err, "consumers of "+crumbs.StreamModelCalls)
+	}
+	slices.Sort(out)
+	return out, nil
+}

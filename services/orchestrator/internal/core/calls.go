@@ -60,7 +60,7 @@ func (d *decision) admit(c *Call, tool *agent.Entry, raw, args json.RawMessage) 
 // settleArgs fills defaults in, validates and hashes: once, here, so that the
 // question, the crumb, the hash and the execution see the same arguments.
 func settleArgs(tool *agent.Entry, args json.RawMessage) (json.RawMessage, string, error) {
-	schema, err := argument.Compile(tool.Schema)
+	schema, err := tool.Arguments()
 	if err != nil {
 		return nil, "", err
 	}

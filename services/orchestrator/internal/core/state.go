@@ -312,3 +312,9 @@ func (s State) refs() []string {
 	}
 	return out
 }
+
+// Ended is s without anything that could still happen.
+func (s State) Ended() State {
+	s.Model, s.Retry, s.Calls, s.Stop = nil, nil, nil, nil
+	return s
+}

@@ -1,0 +1,56 @@
+package orchestrator
+
+import (
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/worker"
+)
+
+// Timing bounds every wait of a run; see DefaultTiming.
+type Timing = core.Timing
+
+// DefaultTiming returns the durations of a deployment.
+func DefaultTiming() Timing { return core.DefaultTiming() }
+
+// Point names a line of the loop at which a test may crash the process.
+type Point = worker.Point
+
+// Points lists the fault points in the order of the loop.
+func Points() []Point { return worker.Points() }
+
+// Capacity of the consume loops when Config leaves them open: messages held at
+// once, those that wait for a busy run included.
+const (
+	DefaultRequestCapacity = 64
+	DefaultEventCapacity   = 256
+)
+
+// Config of the orchestrator.
+type Config struct {
+	Verify          func(crumbs.Decision) error // checks the signature of a decision; required
+	Timing          Timing                      // zero value: DefaultTiming
+	TrustPrincipal  bool                        // believe bare principal claims (`crumb dev` only)
+	Trace           bool                        // give untraced requests a trace of their own
+	RequestCapacity int
+	EventCapacity   int
+	Ready           func()                    // called once all loops run
+	At              func(Point, crumbs.RunID) // fault points of tests; nil in production
+	Health          func(check func() error)  // receives the readiness check
+}
+
+func (c Config) complete() (Config, error) {
+	if c.Verify == nil {
+		return c, fault.New(fault.InvalidConfig, "orchestrator: no key to verify decisions; set CRUMB_APPROVALS_PUBKEY")
+	}
+	if c.Timing.StartBefore == 0 {
+		c.Timing = DefaultTiming()
+	}
+	if c.RequestCapacity == 0 {
+		c.RequestCapacity = DefaultRequestCapacity
+	}
+	if c.EventCapacity == 0 {
+		c.EventCapacity = DefaultEventCapacity
+	}
+	return c, nil
+}

@@ -1,0 +1,228 @@
+// Package endpoint answers the orchestrator's request–reply subjects:
+// crumbmesh.runs, crumbmesh.agents and crumbmesh.tools.
+package endpoint
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/registry"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/worker"
+)
+
+// Bounds of runs.list.
+const (
+	listDefault = 50
+	listMax     = 200
+)
+
+// source names this service in the envelopes of what it publishes for callers.
+const source = "orchestrator"
+
+// Endpoints holds what the answers are made from.
+type Endpoints struct {
+	Conn     *mesh.Conn
+	Registry *registry.Registry
+}
+
+// Serve registers the micro services and returns a func that stops them.
+func (e *Endpoints) Serve() (stop func(), err error) {
+	var stops []func() error
+	stop = func() {
+		for _, s := range stops {
+			if err := s(); err != nil {
+				e.Conn.Log.Debug("stop endpoints", "error", err)
+			}
+		}
+	}
+	for _, svc := range []struct {
+		noun, description string
+		endpoints         []mesh.Endpoint
+	}{
+		{"runs", "start, read, list and cancel runs", []mesh.Endpoint{{Name: "start", Handle: e.start}, {Name: "get", Handle: e.get}, {Name: "list", Handle: e.list}, {Name: "cancel", Handle: e.cancel}}},
+		{"agents", "list, read and apply agent definitions", []mesh.Endpoint{{Name: "list", Handle: e.agents}, {Name: "get", Handle: e.agent}, {Name: "apply", Handle: e.apply}}},
+		{"tools", "list the tools that workers announced", []mesh.Endpoint{{Name: "list", Handle: e.tools}}},
+	} {
+		s, err := e.Conn.Serve(svc.noun, svc.description, svc.endpoints...)
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		stops = append(stops, s.Stop)
+	}
+	return stop, nil
+}
+
+func decode(body json.RawMessage, out any, want string) error {
+	if err := json.Unmarshal(body, out); err != nil {
+		return fault.Wrap(fault.InvalidMessage, err, "expected a JSON body like %s", want)
+	}
+	return nil
+}
+
+func (e *Endpoints) start(ctx context.Context, body json.RawMessage) (any, error) {
+	var r crumbs.RunRequest
+	if err := decode(body, &r, `{"agentId":"writer","input":{…}}`); err != nil {
+		return nil, err
+	}
+	if err := crumbs.CheckAgentID(string(r.AgentID)); err != nil {
+		return nil, err
+	}
+	if r.RunID == "" {
+		r.RunID = crumbs.NewRunID()
+	}
+	if err := crumbs.CheckRunID("run", string(r.RunID)); err != nil {
+		return nil, err
+	}
+	reply := crumbs.RunStartReply{RunID: r.RunID, AgentID: r.AgentID, Created: true}
+	s, err := e.state(ctx, r.RunID)
+	switch {
+	case err == nil && !s.Run.Tombstone && s.Run.RequestHash != worker.RequestHash(r):
+		return nil, fault.New(fault.RunConflict, "run id %s was used before with another request; choose another id", r.RunID)
+	case err == nil && !s.Run.Tombstone:
+		reply.Created = false
+		return reply, nil
+	case err != nil && fault.CodeOf(err) != fault.RunNotFound:
+		return nil, err
+	}
+	r.Type = crumbs.TypeRunRequest
+	data, err := json.Marshal(r)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	ev := crumbs.Event{ID: string(r.RunID), Source: crumbs.Source(source), Type: crumbs.CEType(r.Type), Subject: "run/" + string(r.RunID),
+		Time: time.Now(), RunID: r.RunID, AgentID: r.AgentID, Data: data}
+	msg, err := ev.Message(crumbs.RequestSubject(r.AgentID))
+	if err != nil {
+		return nil, err
+	}
+	mesh.InjectTrace(ctx, msg)
+	if _, err := e.Conn.Publish(ctx, msg, jetstream.WithMsgID(string(r.RunID))); err != nil {
+		return nil, err
+	}
+	return reply, nil
+}
+
+// state reads a run's record. It fails with RUN_NOT_FOUND.
+func (e *Endpoints) state(ctx context.Context, run crumbs.RunID) (core.State, error) {
+	if err := crumbs.CheckRunID("run", string(run)); err != nil {
+		return core.State{}, err
+	}
+	r, err := e.Conn.Bucket(crumbs.BucketRuns).Get(ctx, string(run))
+	if err != nil {
+		return core.State{}, err
+	}
+	if !r.Exists() {
+		return core.State{}, fault.New(fault.RunNotFound, "no run %s is on record", run)
+	}
+	return core.Decode(r.Value)
+}
+
+func (e *Endpoints) get(ctx context.Context, body json.RawMessage) (any, error) {
+	var r crumbs.RunGet
+	if err := decode(body, &r, `{"runId":"run_…"}`); err != nil {
+		return nil, err
+	}
+	s, err := e.state(ctx, r.RunID)
+	if err != nil {
+		return nil, err
+	}
+	v := view(s)
+	if s.Result != nil && s.Result.Output.Ref != "" {
+		if v.Output, err = e.Conn.Blobs().Get(ctx, s.Result.Output.Ref); err != nil {
+			return nil, err
+		}
+		if len(v.Output) > mesh.InlineMax {
+			v.Output = nil // too large for a reply: agent:run:end has it
+		}
+	}
+	return v, nil
+}
+
+func view(s core.State) crumbs.RunView {
+	v := crumbs.RunView{RunID: s.Run.ID, AgentID: s.Run.Agent, SessionID: s.Run.Session, Revision: s.Run.Revision, Status: string(s.Status),
+		Step: s.Step, Seq: s.Seq, StartedAt: s.Run.StartedAt, Usage: s.Usage, Cost: s.Cost}
+	if !s.Run.EndedAt.IsZero() {
+		v.EndedAt = &s.Run.EndedAt
+	}
+	for _, c := range s.Calls {
+		if c.Phase == core.Asking {
+			v.Checkpoints = append(v.Checkpoints, c.ID)
+		}
+	}
+	if r := s.Result; r != nil {
+		v.Output, v.FinishReason, v.Error = r.Output.Inline, r.FinishReason, r.Error
+	}
+	return v
+}
+
+func (e *Endpoints) list(ctx context.Context, body json.RawMessage) (any, error) {
+	var r crumbs.RunList
+	if err := decode(body, &r, `{"status":"suspended","limit":50}`); err != nil {
+		return nil, err
+	}
+	limit := cmp.Or(r.Limit, listDefault)
+	if limit < 1 || limit > listMax {
+		return nil, fault.New(fault.InvalidMessage, "limit %d: expected 1 to %d", r.Limit, listMax)
+	}
+	var reply crumbs.RunListReply
+	more, err := e.Conn.Bucket(crumbs.BucketRuns).List(ctx, ">", func(rec mesh.Record) bool {
+		s, err := core.Decode(rec.Value)
+		if err == nil && (r.Status == "" || r.Status == string(s.Status)) && (r.AgentID == "" || r.AgentID == s.Run.Agent) {
+			v := view(s)
+			v.Output = nil
+			reply.Runs = append(reply.Runs, v)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(reply.Runs, func(a, b crumbs.RunView) int {
+		return cmp.Or(b.StartedAt.Compare(a.StartedAt.Time), cmp.Compare(b.RunID, a.RunID))
+	})
+	if reply.Truncated = more || len(reply.Runs) > limit; len(reply.Runs) > limit {
+		reply.Runs = reply.Runs[:limit]
+	}
+	return reply, nil
+}
+
+func (e *Endpoints) cancel(ctx context.Context, body json.RawMessage) (any, error) {
+	var r crumbs.RunCancel
+	if err := decode(body, &r, `{"runId":"run_…","reason":"…"}`); err != nil {
+		return nil, err
+	}
+	reply := crumbs.RunCancelReply{RunID: r.RunID}
+	s, err := e.state(ctx, r.RunID)
+	if err != nil && fault.CodeOf(err) != fault.RunNotFound {
+		return nil, err
+	}
+	if reply.Status = string(s.Status); s.Status.Ended() {
+		return reply, nil
+	}
+	control := crumbs.RunControl{Type: crumbs.TypeRunControl, RunID: r.RunID, ControlID: uuid.NewString(), Action: crumbs.ActionCancel, Reason: r.Reason, Principal: r.Principal}
+	data, err := json.Marshal(control)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	ev := crumbs.Event{ID: control.ControlID, Source: crumbs.Source(source), Type: crumbs.CEType(control.Type), Subject: "run/" + string(r.RunID),
+		Time: time.Now(), RunID: r.RunID, Data: data}
+	msg, err := ev.Message(crumbs.ControlSubject(r.RunID))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := e.Conn.Publish(ctx, msg, jetstream.WithMsgID(control.ControlID)); err != nil {
+		return nil, err
+	}
+	return reply, nil
+}

@@ -1,0 +1,147 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs/jscrumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
+)
+
+// service names this service in ce-source.
+const service = "orchestrator"
+
+// deliver sends the Outbox of e: commands, then crumbs one after the other, every
+// ack awaited. On success the cache knows.
+func (w *Worker) deliver(ctx context.Context, e *entry, in *incoming) error {
+	s := e.state
+	if err := w.sendCommands(ctx, s, in); err != nil {
+		return err
+	}
+	w.cfg.At(PointCommands, s.Run.ID)
+	if len(s.Outbox.Crumbs) > 0 {
+		messages := make([]*nats.Msg, 0, len(s.Outbox.Crumbs))
+		for _, c := range s.Outbox.Crumbs {
+			m, err := w.crumb(ctx, s, c)
+			if err != nil {
+				return err
+			}
+			messages = append(messages, m)
+		}
+		fence, err := w.appendCrumbs(ctx, s, messages)
+		if err != nil {
+			return err
+		}
+		e.state.Fence = fence
+	}
+	e.delivered = true
+	w.cache.put(s.Run.ID, e)
+	return nil
+}
+
+func (w *Worker) appendCrumbs(ctx context.Context, s core.State, messages []*nats.Msg) (core.Fence, error) {
+	fence := jscrumbs.Fence{Seq: s.Fence.Seq, Stream: s.Fence.Stream}
+	filter := crumbs.CrumbFilter(s.Run.Agent, s.Run.ID)
+	first := s.Outbox.Crumbs[0].Seq
+	for i, m := range messages { // one by one, so that a fault point lies between any two
+		var err error
+		fence, err = jscrumbs.Append(ctx, w.conn, filter, fence, first+uint64(i), []*nats.Msg{m})
+		if err != nil {
+			return core.Fence{}, err
+		}
+		w.cfg.At(PointCrumb, s.Run.ID)
+	}
+	return core.Fence{Seq: fence.Seq, Stream: fence.Stream}, nil
+}
+
+func (w *Worker) lastCrumb(ctx context.Context, s core.State) (core.Fence, error) {
+	f, err := jscrumbs.Last(ctx, w.conn, crumbs.CrumbFilter(s.Run.Agent, s.Run.ID))
+	return core.Fence{Seq: f.Seq, Stream: f.Stream}, err
+}
+
+// crumb makes the message of a numbered crumb; a large body is a claim check.
+func (w *Worker) crumb(ctx context.Context, s core.State, c core.Crumb) (*nats.Msg, error) {
+	body := c.Body.Inline
+	if c.Body.Ref != "" {
+		var err error
+		if body, err = w.blobs.Get(ctx, c.Body.Ref); err != nil {
+			return nil, err
+		}
+	}
+	body, ref, err := w.blobs.CheckIn(ctx, s.Run.ID, body, mesh.BaseFields()...)
+	if err != nil {
+		return nil, err
+	}
+	e := w.envelope(s, c.Type, crumbs.CrumbID(s.Run.ID, c.Seq), c.At.Time)
+	e.Sequence, e.DataRef, e.Data = c.Seq, ref, body
+	return e.Message(crumbs.CrumbSubject(s.Run.Agent, s.Run.ID, c.Type))
+}
+
+func (w *Worker) envelope(s core.State, typ, id string, at time.Time) crumbs.Event {
+	return crumbs.Event{ID: id, Source: crumbs.Source(service), Type: crumbs.CEType(typ), Subject: "run/" + string(s.Run.ID), Time: at,
+		RunID: s.Run.ID, AgentID: s.Run.Agent, SessionID: s.Run.Session, TraceParent: s.Run.Trace.TraceParent()}
+}
+
+// sendCommands publishes the intents that are not void, at the same time: nothing
+// relies on their order.
+func (w *Worker) sendCommands(ctx context.Context, s core.State, in *incoming) error {
+	if len(s.Outbox.Intents) == 0 {
+		return nil
+	}
+	pinned, err := w.pinned(ctx, s)
+	if err != nil {
+		return err
+	}
+	load := func(name string) ([]byte, error) { return w.blobs.Get(ctx, name) }
+	var group errgroup.Group
+	for _, intent := range s.Outbox.Intents {
+		if in != nil && in.answers(intent) {
+			continue
+		}
+		cmd, ok, err := core.Render(pinned, s, intent, load)
+		if err != nil {
+			return err
+		}
+		if !ok || !cmd.StartBefore.IsZero() && time.Now().After(cmd.StartBefore.Time) {
+			continue
+		}
+		group.Go(func() error { return w.send(ctx, s, cmd) })
+	}
+	return group.Wait()
+}
+
+func (w *Worker) send(ctx context.Context, s core.State, cmd core.Command) error {
+	body, ref, err := w.blobs.CheckIn(ctx, s.Run.ID, cmd.Body, mesh.BaseFields()...)
+	if err != nil {
+		return err
+	}
+	e := w.envelope(s, cmd.Type, cmd.MessageID, time.Now())
+	e.DataRef, e.Data = ref, body
+	msg, err := e.Message(cmd.Subject)
+	if err != nil {
+		return err
+	}
+	if parent := s.Run.Trace.TraceParent(); parent != "" {
+		msg.Header["traceparent"] = []string{parent}
+	}
+	if cmd.Core {
+		return w.conn.NATS.PublishMsg(msg)
+	}
+	opts := []jetstream.PublishOpt{jetstream.WithMsgID(cmd.MessageID)}
+	switch {
+	case !cmd.FireAt.IsZero():
+		msg.Header["Nats-Schedule"] = []string{"@at " + cmd.FireAt.UTC().Format(time.RFC3339Nano)}
+		msg.Header["Nats-Schedule-Target"] = []string{cmd.Target}
+		msg.Header["Nats-Schedule-TTL"] = []string{w.conn.Settings.TimerTTL.String()}
+	case !cmd.StartBefore.IsZero():
+		opts = append(opts, mesh.TTL(time.Until(cmd.StartBefore.Time)))
+	}
+	_, err = w.conn.Publish(ctx, msg, opts...)
+	return err
+}

@@ -1,0 +1,210 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/crumbmesh/crumbmesh/pkg/argument"
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
+)
+
+// pinned reads what the run's hashes name.
+func (w *Worker) pinned(ctx context.Context, s core.State) (core.Pinned, error) {
+	p := core.Pinned{Timing: w.cfg.Timing}
+	if !s.Exists() || s.Run.ToolSet == "" || s.Status.Ended() && len(s.Outbox.Intents) == 0 {
+		return p, nil
+	}
+	var err error
+	if p.Agent, err = w.registry.Definition(ctx, s.Run.Agent, s.Run.Revision); err != nil {
+		return p, err
+	}
+	p.Tools, err = w.registry.ToolSet(ctx, s.Run.ToolSet)
+	return p, err
+}
+
+// event completes an incoming message with what Decide may need: the admitted
+// request, revoked claims, blobs.
+func (w *Worker) event(ctx context.Context, e *entry, in *incoming, p core.Pinned) (core.Event, core.Pinned, error) {
+	event := in.event
+	if in.kind == core.Requested {
+		if e.state.Exists() && !e.state.Run.Tombstone {
+			return event, p, nil
+		}
+		return w.admit(ctx, in)
+	}
+	if !e.state.Exists() || e.state.Status.Ended() {
+		return event, p, nil
+	}
+	pending := core.Settles(p, e.state, event)
+	if in.timer {
+		if err := w.inboxFirst(ctx, pending); err != nil {
+			return event, p, err
+		}
+	}
+	var err error
+	if event.Claims, err = w.revoke(ctx, pending); err != nil {
+		return event, p, err
+	}
+	event.Blobs, err = w.read(ctx, core.Needs(e.state, event))
+	return event, p, err
+}
+
+// inboxFirst gives a deadline back while an answer it would overtake waits.
+func (w *Worker) inboxFirst(ctx context.Context, pending []core.Pending) error {
+	for _, p := range pending {
+		subject := crumbs.ToolResultSubject(p.Queue, p.Call, p.Attempt)
+		switch {
+		case p.Model:
+			subject = crumbs.ModelResultSubject(p.Queue, p.Call, p.Attempt)
+		case p.Attempt == 0:
+			subject = crumbs.DecisionSubject(p.Call.Run(), p.Call)
+		}
+		m, err := w.conn.Last(ctx, crumbs.StreamInbox, subject)
+		if err != nil {
+			return err
+		}
+		if m != nil {
+			return mesh.Retry(inboxFirst, fault.New(fault.Unavailable, "an answer waits on %s", subject))
+		}
+	}
+	return nil
+}
+
+// revoke forbids every start of the attempts that the event would settle and
+// says which had started.
+func (w *Worker) revoke(ctx context.Context, pending []core.Pending) (map[string]bool, error) {
+	if len(pending) == 0 {
+		return nil, nil
+	}
+	found := make(map[string]bool, len(pending))
+	for _, p := range pending {
+		if p.Attempt == 0 {
+			continue // a question has no claim
+		}
+		started, err := w.claims.Revoke(ctx, p.Key())
+		if err != nil {
+			return nil, err
+		}
+		found[p.Key()] = started
+	}
+	return found, nil
+}
+
+func (w *Worker) read(ctx context.Context, names []string) (map[string][]byte, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	out := make(map[string][]byte, len(names))
+	for _, name := range names {
+		data, err := w.blobs.Get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = data
+	}
+	return out, nil
+}
+
+// admit checks a request against its agent and pins revision and tool set.
+func (w *Worker) admit(ctx context.Context, in *incoming) (core.Event, core.Pinned, error) {
+	event, r := in.event, in.request
+	input := r.Input
+	if len(input) == 0 {
+		input = json.RawMessage(`{}`)
+	}
+	session := crumbs.DerivedSessionID(in.run, in.delivery.Stored)
+	req := &core.Request{Input: input, Run: core.Run{ID: in.run, Agent: r.AgentID, Session: session, Principal: r.Principal, Goal: r.Goal,
+		Attachments: r.Attachments, Metadata: r.Metadata, RequestHash: in.requestHash, Deltas: r.Deltas == nil || *r.Deltas, Trace: w.trace(in)}}
+	event.Request = req
+	pinned := core.Pinned{Timing: w.cfg.Timing}
+	refuse := func(err error) (core.Event, core.Pinned, error) {
+		if code := fault.CodeOf(err); code == fault.Unavailable || code == fault.ShuttingDown || code == fault.InternalError || code == "" {
+			return event, pinned, err
+		}
+		req.Refused = fault.From(err)
+		return event, pinned, nil
+	}
+	if in.refused != nil {
+		return refuse(in.refused)
+	}
+	if err := w.supported(r); err != nil {
+		return refuse(err)
+	}
+	project, _, err := w.registry.Project(ctx)
+	if err != nil {
+		return refuse(err)
+	}
+	revision, ok := project.Agents[r.AgentID]
+	if !ok {
+		return refuse(fault.New(fault.AgentNotFound, "no agent %q is applied; `crumb agents list` shows what is", r.AgentID))
+	}
+	if r.AgentRevision != "" {
+		revision = r.AgentRevision
+	}
+	if pinned.Agent, err = w.registry.Definition(ctx, r.AgentID, revision); err != nil {
+		return refuse(err)
+	}
+	if err := checkInput(pinned.Agent.InputSchema, input); err != nil {
+		return refuse(err)
+	}
+	if !w.registry.HasProvider(ctx, pinned.Agent.Model.Provider) {
+		return refuse(w.registry.UnknownProvider(ctx, pinned.Agent.Model.Provider))
+	}
+	set, hash, warnings, err := w.registry.Pin(ctx, pinned.Agent, revision)
+	if code := fault.CodeOf(err); code == fault.ToolNotFound && time.Since(in.delivery.Stored) < admissionWait {
+		return event, pinned, mesh.Retry(admissionAsk, err) // its worker may be starting
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	pinned.Tools = set
+	req.Run.Revision, req.Run.ToolSet, req.Warns = revision, hash, warnings
+	req.Run.MaxSteps = pinned.Agent.Steps.Max
+	if l := r.Limits; l != nil {
+		if l.MaxSteps > 0 {
+			req.Run.MaxSteps = min(l.MaxSteps, req.Run.MaxSteps)
+		}
+		if l.DeadlineMs > 0 {
+			req.Run.DeadlineAt = event.At.Add(time.Duration(l.DeadlineMs) * time.Millisecond)
+		}
+	}
+	return event, pinned, nil
+}
+
+func checkInput(schema, input json.RawMessage) error {
+	if len(schema) == 0 {
+		return nil
+	}
+	s, err := argument.Compile(schema)
+	if err != nil {
+		return err
+	}
+	return s.Check(fault.InvalidInput, input)
+}
+
+// supported refuses what the wire has a place for and this version does not do,
+// rather than ignoring it.
+func (w *Worker) supported(r *crumbs.RunRequest) error {
+	for name, set := range map[string]bool{"session": r.Session != nil, "skill": r.Skill != "", "tools": len(r.Tools) > 0,
+		"toolProviderContext": len(r.ToolProviderContext) > 0, "principalToken": r.PrincipalToken != ""} {
+		if set {
+			return fault.New(fault.NotAvailable, "run.request field %q is not built in this version; remove it", name)
+		}
+	}
+	if r.Principal != nil && !w.cfg.TrustPrincipal {
+		return fault.New(fault.NotAvailable, "a bare principal is believed in `crumb dev` only; verified principals are not built in this version")
+	}
+	if len(r.Metadata) > crumbs.MetaMax {
+		return fault.New(fault.InvalidMessage, "metadata has %d entries: at most %d", len(r.Metadata), crumbs.MetaMax)
+	}
+	for k, v := range r.Metadata {
+		if len(k)+len(v) > crumbs.AttrMax {
+			return fault.New(fault.InvalidMessage, "a metadata entry is %d bytes: at most %d", len(k)+len(v), crumbs.AttrMax)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package worker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
+)
+
+// incoming is a message of the orchestrator, decoded.
+type incoming struct {
+	kind  core.EventKind
+	run   crumbs.RunID
+	event core.Event
+	timer bool // a deadline must look into INBOX first
+
+	request     *crumbs.RunRequest
+	requestHash string
+	refused     *fault.Error
+	delivery    *mesh.Delivery
+}
+
+// answers reports whether this message settles the command of an intent, which
+// then was sent long ago.
+func (in *incoming) answers(i core.Intent) bool {
+	switch in.kind {
+	case core.ModelResult:
+		return i.Kind == core.SendModel && i.Call == in.event.Model.CallID && i.Attempt == in.event.Model.Attempt
+	case core.CallResult:
+		return i.Kind == core.SendTool && i.Call == in.event.Result.CallID && i.Attempt == in.event.Result.Attempt
+	case core.TimerDue:
+		return i.Kind == core.SetTimer && i.V == in.event.Timer.V
+	}
+	return false
+}
+
+// decode reads a message by its subject. What can never be decided is dead.
+func (w *Worker) decode(ctx context.Context, d *mesh.Delivery) (*incoming, error) {
+	head, rest, _ := strings.Cut(d.Subject, ".")
+	verb, _, _ := strings.Cut(rest, ".")
+	switch head + "." + verb {
+	case "run.request":
+		return w.decodeRequest(d)
+	case "run.control":
+		return w.decodeControl(d)
+	case "model.result":
+		r := &crumbs.ModelResult{}
+		run, err := w.body(ctx, d, 3, r)
+		if err != nil {
+			return nil, err
+		}
+		if crumbs.ModelResultSubject(crumbs.Token(d.Subject, 2), r.CallID, r.Attempt) != d.Subject || r.RunID != run {
+			return nil, mesh.Dead(run, disagrees(d))
+		}
+		return &incoming{kind: core.ModelResult, run: run, delivery: d, event: core.Event{Kind: core.ModelResult, At: crumbs.At(d.Stored), Model: r}}, nil
+	case "tool.result":
+		r := &crumbs.ToolResult{}
+		run, err := w.body(ctx, d, 3, r)
+		if err != nil {
+			return nil, err
+		}
+		if crumbs.ToolResultSubject(r.Group, r.CallID, r.Attempt) != d.Subject || r.RunID != run {
+			return nil, mesh.Dead(run, disagrees(d))
+		}
+		return &incoming{kind: core.CallResult, run: run, delivery: d, event: core.Event{Kind: core.CallResult, At: crumbs.At(d.Stored), Result: r}}, nil
+	case "approval.decision":
+		return w.decodeDecision(ctx, d)
+	case "timer.due":
+		t := &crumbs.TimerDue{}
+		run, err := w.body(ctx, d, 2, t)
+		if err != nil {
+			return nil, err
+		}
+		if crumbs.TimerDueSubject(t.RunID, t.V) != d.Subject || t.At.IsZero() {
+			return nil, mesh.Dead(run, disagrees(d))
+		}
+		return &incoming{kind: core.TimerDue, run: run, timer: true, delivery: d, event: core.Event{Kind: core.TimerDue, At: t.At, Timer: t}}, nil
+	}
+	return nil, mesh.Dead("", fault.New(fault.NotAvailable, "subject %s: this version does not decide such messages", d.Subject))
+}
+
+func disagrees(d *mesh.Delivery) error {
+	return fault.New(fault.InvalidMessage, "%s: the body names another run, call or attempt than the subject", d.Subject)
+}
+
+// body decodes a message whose subject has the run at token n.
+func (w *Worker) body(ctx context.Context, d *mesh.Delivery, n int, out any) (crumbs.RunID, error) {
+	run := crumbs.RunID(crumbs.Token(d.Subject, n))
+	if err := crumbs.CheckRunID("run", string(run)); err != nil {
+		return "", mesh.Dead("", err)
+	}
+	e, err := crumbs.ReadEvent(d.Header, d.Data)
+	if err != nil {
+		return run, mesh.Dead(run, err)
+	}
+	data, err := w.blobs.CheckOut(ctx, e.Data)
+	if err != nil {
+		if fault.CodeOf(err) == fault.Unavailable {
+			return run, err
+		}
+		return run, mesh.Dead(run, err)
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return run, mesh.Dead(run, fault.Wrap(fault.InvalidMessage, err, "%s: the body is not what its subject says", d.Subject))
+	}
+	return run, nil
+}
+
+func (w *Worker) decodeControl(d *mesh.Delivery) (*incoming, error) {
+	c := &crumbs.RunControl{}
+	run := crumbs.RunID(crumbs.Token(d.Subject, 2))
+	e, err := crumbs.ReadEvent(d.Header, d.Data)
+	if err == nil {
+		err = crumbs.CheckRunID("run", string(run))
+	}
+	if err == nil {
+		err = json.Unmarshal(e.Data, c)
+	}
+	if err != nil {
+		return nil, mesh.Dead(run, fault.Wrap(fault.InvalidMessage, err, "%s: expected a run.control body", d.Subject))
+	}
+	if c.RunID = run; c.Action != crumbs.ActionCancel {
+		return nil, mesh.Dead(run, fault.New(fault.NotAvailable, "control action %q: this version knows %q only", c.Action, crumbs.ActionCancel))
+	}
+	return &incoming{kind: core.Control, run: run, delivery: d, event: core.Event{Kind: core.Control, At: crumbs.At(d.Stored), Control: c}}, nil
+}
+
+func (w *Worker) decodeDecision(ctx context.Context, d *mesh.Delivery) (*incoming, error) {
+	a := &crumbs.Decision{}
+	run, err := w.body(ctx, d, 2, a)
+	if err != nil {
+		return nil, err
+	}
+	if crumbs.DecisionSubject(a.RunID, a.CheckpointID) != d.Subject {
+		return nil, mesh.Dead(run, disagrees(d))
+	}
+	if err := w.cfg.Verify(*a); err != nil {
+		return nil, mesh.Dead(run, err)
+	}
+	return &incoming{kind: core.Decided, run: run, delivery: d, event: core.Event{Kind: core.Decided, At: crumbs.At(d.Stored), Decision: a}}, nil
+}
+
+// decodeRequest reads a run request, also a bare one without ce-* headers. What
+// is wrong with it is told by the run's one crumb, not by silence.
+func (w *Worker) decodeRequest(d *mesh.Delivery) (*incoming, error) {
+	agentID := crumbs.AgentID(crumbs.Token(d.Subject, 2))
+	if err := crumbs.CheckAgentID(string(agentID)); err != nil {
+		return nil, mesh.Dead("", err)
+	}
+	in := &incoming{kind: core.Requested, delivery: d, request: &crumbs.RunRequest{AgentID: agentID},
+		event: core.Event{Kind: core.Requested, At: crumbs.At(d.Stored)}}
+	derived := crumbs.DerivedRunID(d.Stored, crumbs.StreamRequests, d.Sequence)
+	e, err := crumbs.ReadEvent(d.Header, d.Data)
+	if err == nil && json.Unmarshal(e.Data, in.request) != nil {
+		err = fault.New(fault.InvalidMessage, "run.request: expected a JSON object like {\"input\": …}")
+	}
+	if err != nil {
+		in.run, in.refused = derived, fault.From(err)
+		in.request = &crumbs.RunRequest{RunID: derived, AgentID: agentID}
+		return in, nil
+	}
+	in.run = in.request.RunID
+	if in.run == "" {
+		in.run = crumbs.RunID(d.Header.Get("Nats-Msg-Id"))
+	}
+	if in.run == "" {
+		in.run = derived
+	}
+	if err := crumbs.CheckRunID("run", string(in.run)); err != nil {
+		in.run, in.refused = derived, fault.From(err)
+	}
+	if in.request.AgentID != "" && in.request.AgentID != agentID {
+		in.refused = fault.New(fault.InvalidMessage, "the body names agent %q, the subject %q: they must agree", in.request.AgentID, agentID)
+	}
+	in.request.RunID, in.request.AgentID = in.run, agentID
+	in.requestHash = RequestHash(*in.request)
+	return in, nil
+}
+
+// RequestHash tells a repeated request from another one under the same run id.
+func RequestHash(r crumbs.RunRequest) string {
+	r.Type, r.DataRef = "", nil
+	body, err := json.Marshal(r)
+	if err != nil {
+		body = []byte(err.Error()) // raw fields were checked as JSON; kept total all the same
+	}
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:16])
+}

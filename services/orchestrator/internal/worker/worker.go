@@ -1,0 +1,317 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/registry"
+)
+
+// Point names a line of the loop after which a test may crash the process.
+type Point string
+
+// The points, in the order of the loop.
+const (
+	PointRead      Point = "read"      // the record is read, nothing done
+	PointHelped    Point = "helped"    // an earlier Outbox is delivered
+	PointDecided   Point = "decided"   // decided, not written
+	PointWritten   Point = "written"   // written, nothing sent
+	PointCommands  Point = "commands"  // commands sent, no crumb
+	PointCrumb     Point = "crumb"     // after each crumb
+	PointDelivered Point = "delivered" // all sent, the message not acknowledged
+	PointTrimmed   Point = "trimmed"   // the final record written
+)
+
+// Points lists all of them.
+func Points() []Point {
+	return []Point{PointRead, PointHelped, PointDecided, PointWritten, PointCommands, PointCrumb, PointDelivered, PointTrimmed}
+}
+
+const (
+	cacheRuns     = 4096            // records kept decoded
+	inboxFirst    = time.Second     // a deadline waits this long for the answer that lies in INBOX
+	tooNewRetry   = 5 * time.Second // a record of a newer release
+	fullPause     = time.Second     // no new requests while a work queue refuses
+	conflictsMax  = 64              // lost compare-and-sets of one message before it is given back
+	admissionWait = 5 * time.Second // for workers of a tool that is not announced yet
+	admissionAsk  = 500 * time.Millisecond
+)
+
+// Config is what the loop needs beside the mesh.
+type Config struct {
+	Timing         core.Timing
+	Verify         func(crumbs.Decision) error // signature of a decision
+	TrustPrincipal bool                        // believe bare principal claims (`crumb dev`)
+	Trace          bool                        // runs without a traced request get a trace of their own
+	At             func(Point, crumbs.RunID)   // fault points; nil in production
+}
+
+// Worker decides about runs.
+type Worker struct {
+	conn     *mesh.Conn
+	cfg      Config
+	registry *registry.Registry
+	runs     *mesh.Bucket
+	claims   *mesh.Claims
+	blobs    *mesh.Blobs
+	cache    *cache
+	locks    *locks
+	log      *slog.Logger
+
+	fullUntil atomic.Int64 // unix nanoseconds
+	tooNew    atomic.Int64 // records of a newer release met
+}
+
+// New returns a worker.
+func New(conn *mesh.Conn, reg *registry.Registry, cfg Config) *Worker {
+	if cfg.At == nil {
+		cfg.At = func(Point, crumbs.RunID) {}
+	}
+	return &Worker{conn: conn, cfg: cfg, registry: reg, runs: conn.Bucket(crumbs.BucketRuns), claims: conn.Claims(),
+		blobs: conn.Blobs(), cache: newCache(cacheRuns), locks: newLocks(), log: conn.Log}
+}
+
+// Health returns STATE_TOO_NEW once a record of a newer release was met.
+func (w *Worker) Health() error {
+	if n := w.tooNew.Load(); n > 0 {
+		return fault.New(fault.StateTooNew, "%d events met records of a newer release; upgrade this process", n)
+	}
+	return nil
+}
+
+// Handle decides one message of any of the orchestrator's consumers.
+func (w *Worker) Handle(ctx context.Context, d *mesh.Delivery) error {
+	in, err := w.decode(ctx, d)
+	if err != nil {
+		return err
+	}
+	if in.kind == core.Requested && time.Now().UnixNano() < w.fullUntil.Load() {
+		return mesh.Retry(fullPause, fault.New(fault.QueueFull, "a work queue refuses"))
+	}
+	unlock, err := w.locks.lock(ctx, in.run)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for range conflictsMax {
+		again, err := w.step(ctx, in)
+		if err != nil || !again {
+			return w.explain(err)
+		}
+	}
+	return fault.New(fault.Unavailable, "run %s: lost %d compare-and-sets in a row", in.run, conflictsMax)
+}
+
+// explain turns faults of the queues into what settles the message.
+func (w *Worker) explain(err error) error {
+	switch fault.CodeOf(err) {
+	case fault.QueueFull:
+		w.fullUntil.Store(time.Now().Add(fullPause).UnixNano())
+	case fault.StateTooNew:
+		w.tooNew.Add(1)
+		return mesh.Retry(tooNewRetry, err)
+	}
+	return err
+}
+
+// step is one pass of the loop; again asks for another one on fresh state.
+func (w *Worker) step(ctx context.Context, in *incoming) (again bool, err error) {
+	e, err := w.load(ctx, in.run)
+	if err != nil {
+		return w.undecodable(ctx, in, e, err)
+	}
+	w.cfg.At(PointRead, in.run)
+	if err := w.help(ctx, e, in); err != nil {
+		return false, err
+	}
+	w.cfg.At(PointHelped, in.run)
+	next, err := w.decide(ctx, e, in)
+	if err != nil {
+		return false, err
+	}
+	if next.Decision == e.state.Decision {
+		if e.cached {
+			w.cache.drop(in.run)
+			return true, nil
+		}
+		return false, w.unchanged(ctx, e, in)
+	}
+	w.cfg.At(PointDecided, in.run)
+	written, err := w.write(ctx, e, next)
+	if errors.Is(err, mesh.ErrConflict) {
+		w.cache.drop(in.run)
+		return true, nil
+	}
+	if err != nil {
+		w.cache.drop(in.run)
+		return false, err
+	}
+	w.cache.put(in.run, written)
+	w.cfg.At(PointWritten, in.run)
+	if err := w.deliver(ctx, written, in); err != nil {
+		return false, err
+	}
+	w.traceWaits(written.state)
+	w.cfg.At(PointDelivered, in.run)
+	return false, w.trim(ctx, written)
+}
+
+// entry is a run's record as this process knows it.
+type entry struct {
+	state     core.State
+	revision  uint64
+	raw       []byte // the record as read, when it does not decode
+	header    map[string][]string
+	delivered bool // this process saw the Outbox delivered
+	cached    bool
+}
+
+// load takes a record from the cache or reads it through the leader.
+func (w *Worker) load(ctx context.Context, run crumbs.RunID) (*entry, error) {
+	if e, ok := w.cache.get(run); ok {
+		return e, nil
+	}
+	r, err := w.runs.Get(ctx, string(run))
+	if err != nil {
+		return nil, err
+	}
+	e := &entry{revision: r.Revision, raw: r.Value, header: r.Header}
+	if !r.Exists() {
+		return e, nil
+	}
+	e.state, err = core.Decode(r.Value)
+	return e, err
+}
+
+// help delivers an Outbox that this process has not seen delivered, however old
+// it is and whoever wrote it: no Outbox is ever overwritten undelivered.
+func (w *Worker) help(ctx context.Context, e *entry, in *incoming) error {
+	if !e.state.Exists() || e.delivered {
+		return nil
+	}
+	o := e.state.Outbox
+	if n := len(o.Crumbs); n > 0 {
+		last, err := w.lastCrumb(ctx, e.state)
+		if err != nil {
+			return err
+		}
+		if last.Seq >= e.state.Seq { // the receipt for the whole Outbox
+			e.state.Fence, e.delivered = last, true
+			return nil
+		}
+		e.state.Fence = last
+	}
+	return w.deliver(ctx, e, in)
+}
+
+// decide builds the event and applies it. A panic, or a decision that cannot be
+// recorded, is decided as the event Broken; if that fails too the record is
+// replaced by a terminal one.
+func (w *Worker) decide(ctx context.Context, e *entry, in *incoming) (core.State, error) {
+	pinned, err := w.pinned(ctx, e.state)
+	if err != nil {
+		return core.State{}, err
+	}
+	event, pinned, err := w.event(ctx, e, in, pinned)
+	if err != nil {
+		return core.State{}, err
+	}
+	next, err := safely(pinned, e.state, event)
+	if err == nil {
+		return next, nil
+	}
+	w.log.Error("decision failed", "run", in.run, "event", event.Kind, "error", err)
+	if !e.state.Exists() {
+		return core.State{}, mesh.Dead(in.run, err)
+	}
+	broken := core.Event{Kind: core.Broken, At: event.At, Broken: fault.From(err)}
+	if broken.Claims, err = w.revoke(ctx, core.Settles(pinned, e.state, broken)); err != nil {
+		return core.State{}, err
+	}
+	if next, err = safely(pinned, e.state, broken); err == nil {
+		return next, nil
+	}
+	return w.terminal(e, in, event.At), nil
+}
+
+// safely is the message boundary of the pure core.
+func safely(p core.Pinned, s core.State, e core.Event) (next core.State, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fault.Wrap(fault.InternalError, fmt.Errorf("%v\n%s", r, debug.Stack()), "deciding %q failed", e.Kind)
+		}
+	}()
+	return core.Decide(p, s, e)
+}
+
+// write stores blobs, then the State with its Outbox, by compare-and-set.
+func (w *Worker) write(ctx context.Context, e *entry, next core.State) (*entry, error) {
+	for _, b := range next.Blobs {
+		if err := w.blobs.Put(ctx, b.Name, b.Data); err != nil {
+			return nil, err
+		}
+	}
+	next.Fence = e.state.Fence
+	body, err := next.Encode()
+	if err != nil {
+		return nil, err
+	}
+	var ttl time.Duration
+	if next.Run.Tombstone {
+		ttl = w.conn.Settings.TombstoneTTL
+	}
+	rev, err := w.runs.Set(ctx, mesh.Write{Key: string(next.Run.ID), Value: body, Revision: e.revision, TTL: ttl, Header: recordHeader(next)})
+	if err != nil {
+		return nil, err
+	}
+	next.Blobs = nil
+	return &entry{state: next, revision: rev}, nil
+}
+
+// unchanged settles a message that changes nothing on a fresh read.
+func (w *Worker) unchanged(ctx context.Context, e *entry, in *incoming) error {
+	if e.state.Exists() {
+		w.cache.put(in.run, e)
+	}
+	if in.kind == core.Requested && e.state.Run.RequestHash != in.requestHash {
+		return mesh.Dead(in.run, fault.New(fault.RunConflict, "run id %s was used before with another request", in.run))
+	}
+	return w.trim(ctx, e)
+}
+
+// trim writes the record of an ended run once more, without Outbox and
+// transcript, to live as long as its id is an idempotency key. Whoever wins
+// emits the run's root span.
+func (w *Worker) trim(ctx context.Context, e *entry) error {
+	s := e.state
+	if !s.Status.Ended() || s.Run.Tombstone || len(s.Outbox.Crumbs)+len(s.Outbox.Intents) == 0 {
+		return nil
+	}
+	final := s.Final()
+	body, err := final.Encode()
+	if err != nil {
+		return err
+	}
+	rev, err := w.runs.Set(ctx, mesh.Write{Key: string(s.Run.ID), Value: body, Revision: e.revision, TTL: w.conn.Settings.RunTTL, Header: recordHeader(final)})
+	if errors.Is(err, mesh.ErrConflict) {
+		w.cache.drop(s.Run.ID)
+		return nil
+	}
+	if err != nil {
+		w.cache.drop(s.Run.ID)
+		return err
+	}
+	w.cache.put(s.Run.ID, &entry{state: final, revision: rev, delivered: true})
+	w.cfg.At(PointTrimmed, s.Run.ID)
+	w.traceRun(s)
+	return nil
+}

@@ -1,0 +1,83 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/endpoint"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/registry"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/worker"
+)
+
+// Run serves until ctx ends, then drains: it stops pulling and finishes the
+// messages in hand. It fails with TOPOLOGY_MISSING when the streams are not
+// there, naming the command that makes them.
+func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return err
+	}
+	if err := verify(ctx, conn); err != nil {
+		return err
+	}
+	reg := registry.New(conn)
+	watch, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWatch()
+	if err := reg.Watch(watch); err != nil {
+		return err
+	}
+	w := worker.New(conn, reg, worker.Config{Timing: cfg.Timing, Verify: cfg.Verify, TrustPrincipal: cfg.TrustPrincipal, Trace: cfg.Trace, At: cfg.At})
+	loops, err := bind(ctx, conn, cfg, w)
+	if err != nil {
+		return err
+	}
+	stop, err := (&endpoint.Endpoints{Conn: conn, Registry: reg}).Serve()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	var group errgroup.Group
+	for _, l := range loops {
+		group.Go(func() error { return l.Run(ctx) })
+	}
+	if cfg.Health != nil {
+		cfg.Health(func() error { return health(conn, w, loops) })
+	}
+	if cfg.Ready != nil {
+		cfg.Ready()
+	}
+	return group.Wait()
+}
+
+func verify(ctx context.Context, conn *mesh.Conn) error {
+	return conn.Verify(ctx, []string{crumbs.StreamCrumbs, crumbs.StreamToolCalls, crumbs.StreamModelCalls,
+		"KV_" + crumbs.BucketRuns, "KV_" + crumbs.BucketClaims, "KV_" + crumbs.BucketAgents}, nil)
+}
+
+func bind(ctx context.Context, conn *mesh.Conn, cfg Config, w *worker.Worker) ([]*mesh.Loop, error) {
+	var loops []*mesh.Loop
+	for _, c := range []mesh.ConsumeConfig{
+		{Stream: crumbs.StreamRequests, Consumer: mesh.ConsumerRequests, Capacity: cfg.RequestCapacity},
+		{Stream: crumbs.StreamInbox, Consumer: mesh.ConsumerEvents, Capacity: cfg.EventCapacity},
+		{Stream: crumbs.StreamTimers, Consumer: mesh.ConsumerTimers, Capacity: cfg.EventCapacity},
+	} {
+		l, err := conn.NewLoop(ctx, c, w.Handle)
+		if err != nil {
+			return nil, err
+		}
+		loops = append(loops, l)
+	}
+	return loops, nil
+}
+
+func health(conn *mesh.Conn, w *worker.Worker, loops []*mesh.Loop) error {
+	errs := []error{conn.Health(), w.Health()}
+	for _, l := range loops {
+		errs = append(errs, l.Health())
+	}
+	return errors.Join(errs...)
+}
