@@ -60,6 +60,9 @@ func (x *execution) run(args json.RawMessage) (json.RawMessage, error) {
 	stop := x.limits.watch(x.cancel, x.outlet)
 	defer stop()
 	defer x.outlet.close()
+	if cause := context.Cause(x.ctx); cause != nil {
+		return x.settle(ending{err: cause, cause: cause})
+	}
 
 	done := make(chan ending, 1)
 	go func() { done <- x.invoke(args) }()

@@ -1,0 +1,262 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/tool"
+)
+
+// Delays of a message that is given back.
+const (
+	// mismatchDelay and mismatchTries bound the wait for a worker that has the
+	// version of the tool a call was made for: while a release rolls out both
+	// serve one queue.
+	mismatchDelay = time.Second
+	mismatchTries = 10
+	// holderDelay grows with each look at a call whose holder is present, up to
+	// holderDelayMax: the queue's bound on deliveries must outlast the holder.
+	holderDelay    = time.Second
+	holderDelayMax = 10 * time.Second
+)
+
+const tracerName = "github.com/crumbmesh/crumbmesh/pkg/tool/worker"
+
+// handle works on one message of the queue; what it returns settles the message.
+func (w *Worker) handle(ctx context.Context, d *mesh.Delivery) error {
+	ctx = mesh.ExtractTrace(ctx, d.Header)
+	call, origin, err := w.read(ctx, d)
+	if err != nil {
+		return unreadable(d, err)
+	}
+	a := attempt{key: call.CallID.Attempt(call.Attempt), message: d.Sequence}
+	if w.running.isFinished(a) {
+		return nil // its result is stored, only the acknowledgement was lost
+	}
+	inner, cancel, done, ok := w.running.take(ctx, a, call)
+	if !ok {
+		return mesh.Retry(waitFor(d.Count), fault.New(fault.Unavailable, "call %s is in hand", a.key))
+	}
+	defer done()
+	r := &request{Worker: w, delivery: d, call: call, origin: origin, attempt: a, cancel: cancel, process: ctx}
+	return r.work(inner)
+}
+
+// unreadable gives a message up that nobody can read, and tries later one that
+// could not be read now. Its call is ended by the run's own deadline.
+func unreadable(d *mesh.Delivery, err error) error {
+	switch fault.CodeOf(err) {
+	case fault.InvalidMessage, fault.InvalidName, fault.RunNotFound:
+		return mesh.Dead(crumbs.RunID(crumbs.Token(d.Subject, 3)), err)
+	}
+	return err
+}
+
+func waitFor(deliveries int) time.Duration {
+	return min(time.Duration(deliveries)*holderDelay, holderDelayMax)
+}
+
+// request is one delivery of one attempt of a call.
+type request struct {
+	*Worker
+	delivery *mesh.Delivery
+	call     crumbs.ToolCall
+	origin   crumbs.Event // that carried the call
+	attempt  attempt
+	cancel   context.CancelCauseFunc // interrupts the handler
+	process  context.Context         // ends when this process gives its calls up
+}
+
+// work decides what the request comes to.
+func (r *request) work(ctx context.Context) error {
+	if void(r.call, time.Now()) {
+		return r.late(ctx)
+	}
+	s, err := r.find()
+	if err != nil && r.delivery.Count < mismatchTries {
+		return mesh.Retry(mismatchDelay, err)
+	}
+	c := r.context(ctx)
+	if err == nil {
+		err = r.admit(c, s.tool)
+	}
+	verdict, claimErr := r.begin()
+	switch {
+	case claimErr != nil:
+		return claimErr
+	case verdict != mesh.VerdictRun:
+		return r.other(verdict)
+	case err != nil:
+		// The claim is taken for a refusal too: whoever holds it alone speaks for the call.
+		return r.answer(r.failed(err))
+	}
+	return r.answer(r.execute(c, s.tool))
+}
+
+// find returns the tool a call is for. It fails with TOOL_LOST naming both
+// versions when this worker has another one.
+func (r *request) find() (served, error) {
+	s, ok := r.tools[r.call.Handler]
+	if !ok {
+		return s, fault.New(fault.ToolLost, "worker %s of group %s does not serve %q; start one that does", r.cfg.Name, r.cfg.Group, r.call.Handler)
+	}
+	if s.hash != r.call.ToolHash {
+		return s, fault.New(fault.ToolLost, "the call is for version %s of %q, worker %s of group %s serves version %s; start workers of one version, or the run again",
+			r.call.ToolHash, r.call.Handler, r.cfg.Name, r.cfg.Group, s.hash).
+			With("wanted", r.call.ToolHash).With("served", s.hash)
+	}
+	return s, nil
+}
+
+// admit checks all that must be settled before the claim.
+func (r *request) admit(c tool.Context, t tool.Tool) error {
+	if r.call.Kind != crumbs.KindTool {
+		return fault.New(fault.NotAvailable, "calls of kind %q are not built in this version", r.call.Kind)
+	}
+	if err := t.Check(r.call.Args); err != nil {
+		return err
+	}
+	if err := permit(r.call, t, r.cfg.Verify); err != nil {
+		return err
+	}
+	return t.Ready(c)
+}
+
+// begin takes the claim. It fails with SHUTTING_DOWN once the worker was told to
+// stop: what did not start goes back to the queue. A cancel that comes now does
+// not cut the write short, which would leave its outcome open.
+func (r *request) begin() (mesh.Verdict, error) {
+	select {
+	case <-r.stopping:
+		return mesh.VerdictDrop, fault.New(fault.ShuttingDown, "the worker is stopping")
+	default:
+	}
+	return r.claims.Begin(r.process, mesh.Start{
+		Key: r.attempt.key, Worker: r.cfg.Name, MessageSeq: r.attempt.message, Effect: effectOf(r.call),
+		Past: !time.Now().Before(r.call.DeadlineAt.Time), Alive: r.holderAlive,
+	})
+}
+
+// holderAlive reports whether the holder of a started claim may still answer.
+// This process would have the call in hand, or remember it as finished.
+func (r *request) holderAlive(ctx context.Context, holder string) (bool, error) {
+	if holder == r.cfg.Name {
+		return false, nil
+	}
+	return r.conn.Alive(ctx, holder)
+}
+
+// other carries out a verdict that is not to run.
+func (r *request) other(v mesh.Verdict) error {
+	switch v {
+	case mesh.VerdictWait:
+		return mesh.Retry(waitFor(r.delivery.Count), fault.New(fault.Unavailable, "the holder of call %s is present", r.attempt.key))
+	case mesh.VerdictUnknown:
+		claim, err := r.claims.Get(r.process, r.attempt.key)
+		if err != nil {
+			return err
+		}
+		return r.answer(r.orphaned(claim))
+	case mesh.VerdictPoison:
+		lost := fault.New(fault.ToolLost, "call %s was started %d times and never finished; its message is in `dead.`", r.call.CallID, mesh.StartsMax)
+		if err := r.answer(r.failed(lost)); err != nil {
+			return err
+		}
+		return mesh.Dead(r.call.RunID, lost)
+	}
+	return nil
+}
+
+// late drops a request that may not start any more. Only a call that must not
+// happen twice and was started by this very message still owes its outcome.
+func (r *request) late(ctx context.Context) error {
+	if effectOf(r.call) != crumbs.EffectOnce {
+		return nil
+	}
+	claim, err := r.claims.Get(ctx, r.attempt.key)
+	if err != nil {
+		return err
+	}
+	if claim.State != mesh.ClaimStarted || claim.MessageSeq != r.attempt.message {
+		return nil
+	}
+	verdict, err := r.begin()
+	if err != nil {
+		return err
+	}
+	return r.other(verdict)
+}
+
+// context is what the handler knows of the call.
+func (r *request) context(ctx context.Context) tool.Context {
+	call := r.call
+	c := tool.Context{
+		Context: ctx, AgentID: call.AgentID, RunID: call.RunID, SessionID: call.SessionID, CallID: call.CallID,
+		Attempt: call.Attempt, ToolName: call.ToolName,
+		Timeout: time.Duration(call.TimeoutMs) * time.Millisecond, IdleTimeout: time.Duration(call.IdleTimeoutMs) * time.Millisecond,
+		Logger: r.conn.Log.With("run", call.RunID, "call", call.CallID, "tool", call.ToolName),
+	}
+	if call.Context != nil {
+		c.Principal, c.Goal = call.Context.Principal, call.Context.Goal
+	}
+	return c
+}
+
+// execute runs the handler. It returns after every partial is stored or given up.
+func (r *request) execute(c tool.Context, t tool.Tool) outcome {
+	if err := context.Cause(c); err != nil {
+		// Cancelled before the handler: nothing happened, whatever the effect.
+		return outcome{status: crumbs.StatusCancelled, worker: r.cfg.Name, fault: fault.From(errCancelled()), interrupted: true}
+	}
+	started := time.Now()
+	ctx, span := otel.Tracer(tracerName).Start(c.Context, "execute_tool "+r.call.ToolName)
+	defer span.End()
+	span.SetAttributes(attribute.String("gen_ai.tool.name", r.call.ToolName), attribute.String("gen_ai.tool.call.id", string(r.call.CallID)))
+	ctx, stop := context.WithDeadline(ctx, r.call.DeadlineAt.Time)
+	defer stop()
+	unwatch := r.watch(ctx)
+	defer unwatch()
+	c.Context = ctx
+	p := newPartials(r.Worker, r.call)
+	result, err := t.Run(c, r.call.Args, p.send)
+	o := outcome{status: crumbs.StatusOK, worker: r.cfg.Name, result: result}
+	if err != nil {
+		o = r.failed(err)
+		span.RecordError(o.fault)
+	}
+	o.started, o.took, o.deltas = started, time.Since(started), p.settle()
+	return o
+}
+
+// watch reads the claim at each heartbeat and interrupts the handler of a
+// revoked one: a lost ctl.cancel costs AckWait/3.
+func (r *request) watch(ctx context.Context) (stop func()) {
+	ctx, stop = context.WithCancel(ctx)
+	go func() {
+		t := time.NewTicker(r.conn.Settings.Heartbeat())
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+			claim, err := r.claims.Get(ctx, r.attempt.key)
+			if err != nil {
+				r.conn.Log.Debug("claim not read", "call", r.attempt.key, "error", err)
+				continue
+			}
+			if claim.State == mesh.ClaimRevoked {
+				r.cancel(errCancelled())
+				return
+			}
+		}
+	}()
+	return stop
+}

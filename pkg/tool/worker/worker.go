@@ -1,0 +1,111 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/tool"
+)
+
+// service is what this package is to the mesh.
+const service = "toolexec"
+
+// Worker serves the tools of one group.
+type Worker struct {
+	cfg     Config
+	conn    *mesh.Conn
+	tools   map[string]served
+	claims  *mesh.Claims
+	blobs   *mesh.Blobs
+	loop    *mesh.Loop
+	running *running
+
+	stopping <-chan struct{}
+}
+
+// New checks the tools and binds to the group's queue. It fails with
+// INVALID_CONFIG or INVALID_NAME for a wrong declaration and with
+// TOPOLOGY_MISSING, naming the command that repairs it, for a group without a
+// queue. Nothing is announced yet.
+func New(ctx context.Context, cfg Config, conn *mesh.Conn, tools ...tool.Tool) (*Worker, error) {
+	cfg, byName, err := cfg.complete(tools)
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{cfg: cfg, conn: conn, tools: byName, claims: conn.Claims(), blobs: conn.Blobs(), running: newRunning()}
+	w.loop, err = conn.NewLoop(ctx, mesh.ConsumeConfig{
+		Stream: crumbs.StreamToolCalls, Consumer: mesh.GroupConsumer(cfg.Group),
+		Capacity: cfg.Slots, DoubleAck: true, Grace: cfg.Grace,
+	}, w.handle)
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Run is New and Worker.Run in one.
+func Run(ctx context.Context, cfg Config, conn *mesh.Conn, tools ...tool.Tool) error {
+	w, err := New(ctx, cfg, conn, tools...)
+	if err != nil {
+		return err
+	}
+	return w.Run(ctx)
+}
+
+// Name is the id of the worker, as results and claims carry it.
+func (w *Worker) Name() string { return w.cfg.Name }
+
+// Health returns why the worker is not serving, nil when it is.
+func (w *Worker) Health() error {
+	if err := w.conn.Health(); err != nil {
+		return err
+	}
+	return w.loop.Health()
+}
+
+// Run announces the tools and serves calls until ctx ends. Then it takes no
+// more, lets the calls in hand go on for the grace, interrupts the rest and
+// returns when the last is settled. It may be called once.
+func (w *Worker) Run(ctx context.Context) error {
+	w.stopping = ctx.Done()
+	if err := w.announce(ctx); err != nil {
+		return err
+	}
+	cancels, err := w.running.listen(ctx, w.conn)
+	if err != nil {
+		return err
+	}
+	defer cancels()
+	// Present until the last call is settled, not only until ctx ends: a holder
+	// that seems gone turns its calls into unknown.
+	present, leave := context.WithCancel(context.WithoutCancel(ctx))
+	gone, err := w.conn.Announce(present, mesh.Presence{Worker: w.cfg.Name, Service: service, Queue: w.cfg.Group})
+	if err != nil {
+		leave()
+		return err
+	}
+	defer func() { leave(); <-gone }()
+	w.conn.Log.Info("serving", "group", w.cfg.Group, "worker", w.cfg.Name, "tools", len(w.tools), "slots", w.cfg.Slots)
+	return w.loop.Run(ctx)
+}
+
+// announce writes what the worker serves into bucket `tools`, where it stays.
+func (w *Worker) announce(ctx context.Context) error {
+	bucket := w.conn.Bucket(crumbs.BucketTools)
+	for _, name := range slices.Sorted(maps.Keys(w.tools)) {
+		a := w.tools[name].announcement
+		body, err := json.Marshal(a)
+		if err != nil {
+			return fault.From(err)
+		}
+		if _, err := bucket.Put(ctx, a.Key(), body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
