@@ -6,13 +6,6 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 )
 
-// Subjects of the approvals endpoints (NATS micro service crumbmesh-approvals).
-const (
-	SubjectList   = "crumbmesh.approvals.list"   // Query → Page
-	SubjectGet    = "crumbmesh.approvals.get"    // Selection → Approval
-	SubjectDecide = "crumbmesh.approvals.decide" // Answer → Receipt
-)
-
 // Ways by which an answer comes in: the `via` of a decision.
 const (
 	ViaCLI   = "cli"
@@ -62,7 +55,7 @@ type Approval struct {
 	Reason   string            `json:"reason,omitempty"`
 }
 
-// Query chooses what list gives. Empty fields choose everything.
+// Query is the request of crumbs.EndpointApprovalsList. Empty fields choose everything.
 type Query struct {
 	Status Status       `json:"status,omitempty"`
 	RunID  crumbs.RunID `json:"runId,omitempty"`
@@ -75,19 +68,21 @@ const (
 	ListMax     = 1000
 )
 
-// Page is the answer of list: the oldest questions first.
+// Page is the reply of crumbs.EndpointApprovalsList: the oldest questions first.
 type Page struct {
 	Approvals []Approval `json:"approvals"`
 	Truncated bool       `json:"truncated"` // there are more than limit, or than one reply holds
 }
 
-// Selection names one question.
+// Selection is the request of crumbs.EndpointApprovalsGet, whose reply is an
+// Approval.
 type Selection struct {
 	CheckpointID crumbs.CheckpointID `json:"checkpointId"`
 }
 
-// Answer is what a person says to a question. The first answer wins; the same
-// one again from the same person gets the same Receipt.
+// Answer is the request of crumbs.EndpointApprovalsDecide: what a person says to
+// a question. The first answer wins; the same one again from the same person
+// gets the same Receipt.
 type Answer struct {
 	CheckpointID crumbs.CheckpointID `json:"checkpointId"`
 	ArgsHash     string              `json:"argsHash,omitempty"` // of the question as it was shown; another is refused
@@ -99,8 +94,9 @@ type Answer struct {
 	Via          string              `json:"via"`
 }
 
-// Receipt says that an answer is recorded and cannot be lost. Applied is true
-// once the run went on with it; until then Status is decided.
+// Receipt is the reply of crumbs.EndpointApprovalsDecide: the answer is recorded
+// and cannot be lost. Applied is true once the run went on with it; until then
+// Status is decided.
 type Receipt struct {
 	Applied  bool            `json:"applied"`
 	Status   Status          `json:"status"`

@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/decision"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// TestPage_OldestThatFit: whatever order rows come in, a page is the longest
+// beginning of them by creation that limit and size allow.
+func TestPage_OldestThatFit(t *testing.T) {
+	t.Parallel()
+	const bytesMax = 8000
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 12).Draw(t, "rows")
+		rows := make([]decision.Approval, n)
+		for i := range rows {
+			size := rapid.SampledFrom([]int{0, 1000, 3000, 5000}).Draw(t, "bytes")
+			rows[i] = decision.Approval{RunID: "run_1", CheckpointID: crumbs.ToolCallID("run_1", 1, i), Status: decision.StatusOpen,
+				CreatedAt: crumbs.At(time.UnixMilli(int64(i / 2))), Checkpoint: &crumbs.HumanRequired{Base: crumbs.Base{Seq: uint64(i)}, Prompt: strings.Repeat("x", size)}}
+		}
+		limit := rapid.IntRange(1, 6).Draw(t, "limit")
+		p := newPage(limit, bytesMax)
+		for _, row := range rapid.Permutation(rows).Draw(t, "order") {
+			p.add(row)
+		}
+		var want []crumbs.CheckpointID
+		left := bytesMax
+		for _, row := range rows {
+			text, err := json.Marshal(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left -= len(text) + 1; left < 0 || len(want) == limit {
+				break
+			}
+			want = append(want, row.CheckpointID)
+		}
+		got := p.reply()
+		var ids []crumbs.CheckpointID
+		for _, row := range got.Approvals {
+			ids = append(ids, row.CheckpointID)
+		}
+		if !slices.Equal(ids, want) || got.Truncated != (len(want) < n) {
+			t.Fatalf("got %v truncated=%t, want %v of %d", ids, got.Truncated, want, n)
+		}
+	})
+}
+
+func TestReadQuery_Refuses(t *testing.T) {
+	t.Parallel()
+	for body, code := range map[string]fault.Code{
+		`[]`: fault.InvalidMessage, `{"status":"pending"}`: fault.InvalidMessage, `{"limit":-1}`: fault.InvalidMessage,
+		`{"limit":1001}`: fault.InvalidMessage, `{"runId":"a.b"}`: fault.InvalidName, `{"runId":">"}`: fault.InvalidName,
+	} {
+		if _, _, err := readQuery(json.RawMessage(body)); fault.CodeOf(err) != code {
+			t.Errorf("%s: %v, want %s", body, err, code)
+		}
+	}
+	q, pattern, err := readQuery(json.RawMessage(`{}`))
+	if err != nil || q.Limit != decision.ListDefault || pattern != everyRow {
+		t.Errorf("%+v %q %v", q, pattern, err)
+	}
+}

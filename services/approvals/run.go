@@ -1,0 +1,65 @@
+package approvals
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/approvals/internal/worker"
+)
+
+const (
+	// crumbsInHand is how many crumbs are worked on at once.
+	crumbsInHand = 64
+	// flushWait bounds how long NATS may take to know the endpoints.
+	flushWait = 5 * time.Second
+)
+
+// Run serves approvals until ctx ends, then finishes the crumbs in hand and
+// returns nil. It fails with INVALID_CONFIG (no usable key), TOPOLOGY_MISSING
+// naming the command that repairs it, or UNAVAILABLE when NATS does not answer
+// while the service starts.
+func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
+	cfg, trust, err := cfg.complete()
+	if err != nil {
+		return err
+	}
+	if err := conn.Verify(ctx, []string{crumbs.StreamInbox, "KV_" + crumbs.BucketApprovals}, nil); err != nil {
+		return err
+	}
+	register := worker.NewRegister(conn, trust)
+	if err := register.EnsureBuilt(ctx); err != nil {
+		return err
+	}
+	publisher := worker.NewPublisher(conn, register, cfg.RepublishEvery)
+	desk := &worker.Desk{Register: register, Publisher: publisher, Key: cfg.Key, AfterRecord: cfg.AfterRecord}
+	loop, err := conn.NewLoop(ctx, mesh.ConsumeConfig{
+		Stream: crumbs.StreamCrumbs, Consumer: mesh.ConsumerApprovals, Capacity: crumbsInHand, Grace: cfg.Grace,
+	}, register.Handle)
+	if err != nil {
+		return err
+	}
+	service, err := conn.Serve("approvals", "questions to people and their answers", desk.Endpoints()...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := service.Stop(); err != nil {
+			conn.Log.Debug("stop endpoints", "error", err)
+		}
+	}()
+	if err := conn.NATS.FlushTimeout(flushWait); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "NATS did not take the endpoints of approvals: %v", err)
+	}
+	group, work := errgroup.WithContext(ctx)
+	group.Go(func() error { return loop.Run(work) })
+	group.Go(func() error { return publisher.Run(work) })
+	if cfg.Ready != nil {
+		cfg.Ready()
+	}
+	return group.Wait()
+}
