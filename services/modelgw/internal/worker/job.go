@@ -1,0 +1,63 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+)
+
+// job is one request.
+type job struct {
+	queue    string // provider instance whose queue it came on
+	worker   string
+	sequence uint64       // of its message
+	event    crumbs.Event // its attributes
+	call     crumbs.ModelCall
+}
+
+// key names the attempt, as its claim does.
+func (j *job) key() string { return j.call.CallID.Attempt(j.call.Attempt) }
+
+// read returns the request of a message. A request that no gateway can ever
+// read is dead; the run's deadline for the call tells the orchestrator.
+func (w *Worker) read(ctx context.Context, d *mesh.Delivery) (*job, error) {
+	run := crumbs.RunID(crumbs.Token(d.Subject, runToken))
+	event, err := crumbs.ReadEvent(d.Header, d.Data)
+	if err != nil {
+		return nil, mesh.Dead(run, err)
+	}
+	body, err := w.blobs.CheckOut(ctx, event.Data)
+	if transient(err) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, mesh.Dead(run, err)
+	}
+	j := &job{sequence: d.Sequence, event: event}
+	if err := crumbs.Decode(crumbs.TypeModelCall, body, &j.call); err != nil {
+		return nil, mesh.Dead(run, err)
+	}
+	if err := checkCall(run, j.call); err != nil {
+		return nil, mesh.Dead(run, err)
+	}
+	return j, nil
+}
+
+// runToken is the place of the run in `model.call.<provider>.<run>`.
+const runToken = 3
+
+// checkCall refuses a request whose parts speak of different calls.
+func checkCall(run crumbs.RunID, c crumbs.ModelCall) error {
+	if c.DataRef != nil {
+		return fault.New(fault.InvalidMessage, "model.call: expected a whole body, got a reference to object %q", c.DataRef.Object)
+	}
+	if c.RunID != run {
+		return fault.New(fault.InvalidMessage, "model.call: runId %q on the subject of run %q", c.RunID, run)
+	}
+	if want := crumbs.ModelCallID(c.RunID, c.Step); c.CallID != want {
+		return fault.New(fault.InvalidMessage, "model.call: callId %q, expected %q: the model call of step %d", c.CallID, want, c.Step)
+	}
+	return nil
+}

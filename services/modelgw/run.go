@@ -1,0 +1,81 @@
+package modelgw
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/script"
+	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/worker"
+)
+
+const (
+	serviceName = "modelgw"
+	tracerName  = "github.com/crumbmesh/crumbmesh/services/modelgw"
+)
+
+// Run serves until ctx ends, then lets the calls in hand finish (at most
+// Config.Grace) and returns nil. It fails before it serves with INVALID_CONFIG,
+// INVALID_NAME, TOPOLOGY_MISSING naming the command that repairs it, or
+// UNAVAILABLE. The connection stays open.
+func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return err
+	}
+	if err := conn.Verify(ctx, []string{crumbs.StreamInbox, crumbs.StreamDeltas, crumbs.StreamDead}, nil); err != nil {
+		return err
+	}
+	w, err := worker.New(worker.Deps{Conn: conn, Adapters: adapters(cfg, conn), Tracer: otel.Tracer(tracerName)})
+	if err != nil {
+		return err
+	}
+	unfollow, err := w.FollowCancels(ctx)
+	if err != nil {
+		return err
+	}
+	defer unfollow()
+	present, leave := context.WithCancel(context.WithoutCancel(ctx))
+	var gone []<-chan struct{}
+	defer func() { // rows stay until the last call is done
+		leave()
+		for _, g := range gone {
+			<-g
+		}
+	}()
+	var loops errgroup.Group
+	var serve []*mesh.Loop
+	for _, provider := range cfg.Providers {
+		id := mesh.NewWorkerID(provider)
+		loop, err := conn.NewLoop(ctx, mesh.ConsumeConfig{
+			Stream: crumbs.StreamModelCalls, Consumer: mesh.ProviderConsumer(provider),
+			Capacity: cfg.Slots, DoubleAck: true, Grace: cfg.Grace,
+		}, w.Handler(provider, id))
+		if err != nil {
+			return err
+		}
+		g, err := conn.Announce(present, mesh.Presence{Worker: id, Service: serviceName, Queue: provider})
+		if err != nil {
+			return err
+		}
+		gone, serve = append(gone, g), append(serve, loop)
+	}
+	for _, loop := range serve {
+		loops.Go(func() error { return loop.Run(ctx) })
+	}
+	cfg.Ready()
+	return loops.Wait()
+}
+
+// adapters are those of the instances to serve: every instance is of kind script.
+func adapters(cfg Config, conn *mesh.Conn) map[string]worker.Adapter {
+	scripted := script.New(conn)
+	all := make(map[string]worker.Adapter, len(cfg.Providers))
+	for _, p := range cfg.Providers {
+		all[p] = scripted
+	}
+	return all
+}
