@@ -51,13 +51,7 @@ func (a Announcement) Check() error {
 	c := new(checker)
 	at := place{}
 	c.name(at.key("group"), "group", a.Group)
-	owner, name, ok := strings.Cut(a.Handler, "/")
-	if !ok {
-		name = owner
-	} else if err := crumbs.CheckAgentID(owner); err != nil {
-		c.fail(at.key("handler"), err)
-	}
-	c.name(at.key("handler"), "tool", name)
+	c.handler(at.key("handler"), a.Handler)
 	c.description(at, a.Description)
 	c.objectSchema(at.key("schema"), a.Schema)
 	c.schema(at.key("outputSchema"), a.OutputSchema)

@@ -35,12 +35,15 @@ func Assemble(d *Definition, announced func(group, tool string) (Announcement, b
 	var all, permitted []perm.Origin
 	for _, t := range byName(d.Tools) {
 		all = append(all, t.Origin())
+		e, err := named(t)
+		if err != nil {
+			return nil, nil, err
+		}
 		decision := policy.Decide(t.Origin())
 		if !decision.Permitted() {
 			continue
 		}
-		e, err := a.entry(t)
-		if err != nil {
+		if err := a.complete(&e, t); err != nil {
 			return nil, nil, err
 		}
 		e.Verdict, e.Rule = decision.Verdict, decision.Rule
@@ -75,7 +78,8 @@ func (a *assembly) warn(format string, args ...any) {
 	a.warnings = append(a.warnings, fmt.Sprintf(format, args...))
 }
 
-func (a *assembly) entry(t Tool) (Entry, error) {
+// named is the entry of a tool with its names only.
+func named(t Tool) (Entry, error) {
 	permID, err := perm.PermID(t.Origin())
 	if err != nil {
 		return Entry{}, err
@@ -84,29 +88,34 @@ func (a *assembly) entry(t Tool) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	e := Entry{Origin: t.Origin(), PermID: permID, Leaf: leaf, Kind: KindWorker}
+	return Entry{Origin: t.Origin(), PermID: permID, Leaf: leaf}, nil
+}
+
+// complete fills in how the tool is carried out.
+func (a *assembly) complete(e *Entry, t Tool) error {
+	e.Kind = KindWorker
 	switch t.Kind() {
 	case KindHuman:
 		e.Kind, e.Human = KindHuman, t.Human
 		e.Description, e.Schema = t.Description, orAnyObject(t.Schema)
-		return e, nil
+		return nil
 	case KindExec:
 		e.take(t.Announcement().filled())
 	case KindWorker:
-		n, err := a.announcement(permID, t)
+		n, err := a.announcement(e.PermID, t)
 		if err != nil {
-			return Entry{}, err
+			return err
 		}
 		e.take(n)
-		a.override(&e, t, n)
+		a.override(e, t, n)
 	default:
-		return Entry{}, fault.New(fault.InvalidConfig, "%s: expected one of exec, worker or human, got none", permID)
+		return fault.New(fault.InvalidConfig, "%s: expected one of exec, worker or human, got none", e.PermID)
 	}
 	if !a.groupHasQueue(e.Group) {
-		return Entry{}, fault.New(fault.ToolGroupUnknown, "%s: the group %q has no queue; name it in crumb.yaml under `groups` and apply again", permID, e.Group).
-			With("tool", permID).With("group", e.Group)
+		return fault.New(fault.ToolGroupUnknown, "%s: the group %q has no queue; name it in crumb.yaml under `groups` and apply again", e.PermID, e.Group).
+			With("tool", e.PermID).With("group", e.Group)
 	}
-	return e, nil
+	return nil
 }
 
 // announcement is what the worker's group announced for t, checked and filled.

@@ -213,6 +213,18 @@ func (c *checker) name(at place, kind, value string) {
 	c.fail(at, crumbs.CheckName(kind, value))
 }
 
+// handler checks the name that a tool is announced under: `<name>`, or
+// `<agent>/<name>`.
+func (c *checker) handler(at place, value string) {
+	owner, name, ok := strings.Cut(value, "/")
+	if !ok {
+		name = owner
+	} else {
+		c.fail(at, crumbs.CheckAgentID(owner))
+	}
+	c.name(at, "tool", name)
+}
+
 func (c *checker) oneOf(at place, value string, allowed ...string) {
 	if slices.Contains(allowed, value) {
 		return

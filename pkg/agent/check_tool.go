@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"path"
 	"strings"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
@@ -44,7 +43,7 @@ func (c *checker) tool(agent crumbs.AgentID, t Tool) {
 		c.timeouts(nil, t.Stream, t.TimeoutMs, t.IdleTimeoutMs)
 	case KindWorker:
 		c.name(place{"worker", "group"}, "group", t.Worker.Group)
-		c.name(place{"worker", "tool"}, "tool", t.Worker.Tool)
+		c.handler(place{"worker", "tool"}, t.Worker.Tool)
 		c.effect(nil, t.Effect)
 		c.schema(place{"outputSchema"}, t.OutputSchema)
 		if t.Stream {
@@ -125,7 +124,7 @@ func (c *checker) dir(at place, agent crumbs.AgentID, dir string) {
 	if dir == "" {
 		return
 	}
-	if _, inside := folderOf(agent, dir); path.IsAbs(dir) || !inside || strings.ContainsAny(dir, "\\\x00") {
+	if _, inside := folderOf(agent, dir); !inside || strings.ContainsAny(dir, "\\\x00") {
 		c.bad(at, "expected a folder inside the project, relative to the tool file and with slashes, got %s", quote(dir))
 	}
 }

@@ -58,7 +58,7 @@ func agentFields() fields {
 		built: []string{"description", "model", "inputSchema", "output", "permissions", "steps", "errorHandling"},
 		later: []string{
 			"outputSchema", "tools", "disclosure", "tasks", "skills", "plugins", "hooks", "budget", "actions", "phases",
-			"documents", "knowledge", "supervisor", "loop", "providers", "limits", "cost", "credentials", "credentialProvider",
+			"documents", "knowledge", "supervisor", "loop", "providers",
 		},
 		hints: map[string]string{
 			"id":           "an agent's id is the name of its folder; remove the field",
@@ -87,7 +87,7 @@ func settingsFields() fields {
 	}}
 }
 
-func outputFields() fields     { return fields{built: []string{"format"}, later: []string{"custom"}} }
+func outputFields() fields     { return fields{built: []string{"format"}} }
 func permissionFields() fields { return fields{built: []string{"allow", "ask", "deny"}} }
 func stepsFields() fields      { return fields{built: []string{"max"}} }
 func errorFields() fields      { return fields{built: []string{"retry"}} }

@@ -99,7 +99,7 @@ func (l *loader) chosen(named []string) []string {
 		case slices.Contains(folders, id):
 			ids = append(ids, id)
 		case crumbs.CheckAgentID(id) == nil: // else refused already
-			l.take(l.config, []problem{{file: projectFile, at: place{"agents"}.index(i), err: invalidf("agents: there is no folder %s/%s%s", agentsDir, id, meant(id, folders))}})
+			l.take(l.config, []problem{{file: projectFile, at: place{"agents"}.index(i), err: invalidf("agents[%d]: there is no folder %s/%s%s", i, agentsDir, id, meant(id, folders))}})
 		}
 	}
 	slices.Sort(ids)
@@ -130,7 +130,9 @@ func (l *loader) agent(id string) {
 	d := &Definition{ID: crumbs.AgentID(id), Scripts: map[string]Script{}}
 	text, ok := l.read(path.Join(a.dir, agentFile))
 	if !ok {
-		l.fault(a.dir, "the folder has no %s: write one, or move the folder out of %s/", agentFile, agentsDir)
+		if l.missing(path.Join(a.dir, agentFile)) {
+			l.fault(a.dir, "the folder has no %s: write one, or move the folder out of %s/", agentFile, agentsDir)
+		}
 		return
 	}
 	readAgent(a.source(agentFile, text), d)
@@ -330,6 +332,11 @@ func (l *loader) path(file string) string {
 func (l *loader) isDir(dir string) bool {
 	info, err := os.Stat(l.path(dir))
 	return err == nil && info.IsDir()
+}
+
+func (l *loader) missing(file string) bool {
+	_, err := os.Stat(l.path(file))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // read returns the text of a file; ok is false when it is not there, or cannot

@@ -14,7 +14,7 @@ func readAgent(s *source, d *Definition) {
 	readModel(o, d)
 	d.InputSchema = o.schema("inputSchema")
 	if out, ok := o.object("output", outputFields()); ok {
-		d.Output.Format = out.word("format")
+		readFormat(out, d)
 	}
 	if p, ok := o.object("permissions", permissionFields()); ok {
 		d.Permissions = perm.Lists{Allow: p.texts("allow"), Ask: p.texts("ask"), Deny: p.texts("deny")}
@@ -25,6 +25,14 @@ func readAgent(s *source, d *Definition) {
 	if e, ok := o.object("errorHandling", errorFields()); ok {
 		readRetry(e, d)
 	}
+}
+
+func readFormat(out object, d *Definition) {
+	if n, ok := out.n.field("format"); ok && n.kind == kindObject {
+		out.s.refuse(out.at.key("format"), n.line, n.column, notAvailable("a custom format"))
+		return
+	}
+	d.Output.Format = out.word("format")
 }
 
 func readModel(o object, d *Definition) {
@@ -114,6 +122,9 @@ func readScript(s *source, name string) Script {
 }
 
 func readTurn(o object) Turn {
+	if o.n.kind == kindObject && len(o.n.keys) == 0 {
+		o.s.refuse(o.at, o.n.line, o.n.column, invalidf("expected %s, got nothing", orList(turnFields().built)))
+	}
 	t := Turn{
 		Text: o.text("text"), Chunks: o.texts("chunks"), DelayMs: o.amount("delayMs"), Reasoning: o.text("reasoning"),
 		JSON: o.document("json"), FinishReason: o.word("finishReason"),

@@ -84,7 +84,7 @@ type object struct {
 func (s *source) top(f fields) object { return s.object(s.root, nil, f) }
 
 // object reads n as an object and refuses keys that f does not read. Anything
-// else than an object is a fault and reads as an empty one.
+// else than an object is a fault and reads as one without keys.
 func (s *source) object(n *node, at place, f fields) object {
 	o := s.open(n, at)
 	for _, k := range o.n.keys {
@@ -103,7 +103,7 @@ func (s *source) open(n *node, at place) object {
 	if n != nil {
 		s.misfit(at, n, string(kindObject))
 	}
-	return object{s, &node{kind: kindObject, line: 1, column: 1}, at}
+	return object{s, &node{kind: kindNull, line: 1, column: 1}, at}
 }
 
 func (o object) has(name string) bool {
@@ -167,7 +167,7 @@ func (o object) integer(name string) *int64 {
 	}
 	i, err := strconv.ParseInt(n.text, 10, 64)
 	if err != nil {
-		o.s.misfit(o.at.key(name), n, "a whole number in plain digits")
+		o.s.misfit(o.at.key(name), n, "a whole number of at most 64 bits, in plain digits")
 		return nil
 	}
 	return &i

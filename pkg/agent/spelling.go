@@ -14,7 +14,7 @@ const (
 
 // closest returns the candidates that word may have been meant as, nearest
 // first, then alphabetic, at most closeMax of them. A candidate that word is a
-// part of, or the reverse, is close too.
+// part of, or that begins word, is close too.
 func closest(word string, candidates []string) []string {
 	if len(word) > spellingMax || word == "" {
 		return nil
@@ -31,7 +31,7 @@ func closest(word string, candidates []string) []string {
 		switch {
 		case d <= limit:
 			all = append(all, near{c, d})
-		case len(word) > distancePart && (strings.Contains(c, lower) || strings.HasSuffix(lower, "_"+c)):
+		case len(word) > distancePart && (strings.Contains(c, lower) || strings.HasPrefix(lower, c)):
 			all = append(all, near{c, spellingMax + d})
 		}
 	}
@@ -43,23 +43,28 @@ func closest(word string, candidates []string) []string {
 	return names
 }
 
-// distance is the number of letters to insert, delete or change (Levenshtein).
+// distance is the number of letters to insert, delete, change or swap with the
+// next one (optimal string alignment).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	var before []int // two rows up
+	above := make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
-			change := diagonal
+			change := above[j]
 			if a[i] != b[j] {
 				change++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+			row[j+1] = min(change, row[j]+1, above[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, above = above, row
 	}
-	return row[len(b)]
+	return above[len(b)]
 }

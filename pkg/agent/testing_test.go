@@ -1,8 +1,10 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -31,4 +33,72 @@ func write(t testing.TB, files []txtar.File) string {
 		}
 	}
 	return dir
+}
+
+// leafPaths are the paths of all scalars of a JSON document.
+func leafPaths(t testing.TB, text []byte) [][]any {
+	t.Helper()
+	var tree any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		t.Fatal(err)
+	}
+	var out [][]any
+	var walk func(v any, path []any)
+	walk = func(v any, path []any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, item := range v {
+				walk(item, append(slices.Clip(path), k))
+			}
+		case []any:
+			for i, item := range v {
+				walk(item, append(slices.Clip(path), i))
+			}
+		default:
+			out = append(out, path)
+		}
+	}
+	walk(tree, nil)
+	return out
+}
+
+// changed is the document with the scalar at path changed to another of its kind.
+func changed(t testing.TB, text []byte, path []any) []byte {
+	t.Helper()
+	var tree any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		t.Fatal(err)
+	}
+	set := func(v any) any {
+		switch v := v.(type) {
+		case string:
+			return v + "x"
+		case float64:
+			return v + 1
+		case bool:
+			return !v
+		}
+		return "x"
+	}
+	at := tree
+	for i, step := range path {
+		last := i == len(path)-1
+		switch k := step.(type) {
+		case string:
+			m := at.(map[string]any)
+			if at = m[k]; last {
+				m[k] = set(at)
+			}
+		case int:
+			l := at.([]any)
+			if at = l[k]; last {
+				l[k] = set(at)
+			}
+		}
+	}
+	out, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

@@ -52,7 +52,7 @@ type Exec struct {
 // Worker names a tool that a worker of a group announced.
 type Worker struct {
 	Group string `json:"group"`
-	Tool  string `json:"tool"`
+	Tool  string `json:"tool"` // as announced: `<name>`, or `<agent>/<name>` for an exec tool of another agent
 }
 
 // Human is a question to a person.
@@ -124,10 +124,10 @@ func (t Tool) Announcement() Announcement {
 func handlerOf(agent crumbs.AgentID, name string) string { return string(agent) + "/" + name }
 
 // folderOf is where an exec tool's command runs, relative to the project; ok is
-// false when that is outside the project.
+// false when dir is absolute or leads out of the project.
 func folderOf(agent crumbs.AgentID, dir string) (folder string, ok bool) {
 	folder = path.Join(agentsDir, string(agent), toolsDir, dir)
-	return folder, folder != ".." && !strings.HasPrefix(folder, "../")
+	return folder, !path.IsAbs(dir) && folder != ".." && !strings.HasPrefix(folder, "../")
 }
 
 func (t *Tool) fill(agent crumbs.AgentID) {
