@@ -1,6 +1,6 @@
-// Package meshtest starts a real nats-server with JetStream for one test. It
-// works inside a testing/synctest bubble too: start the server and every
-// connection inside it, then virtual time drives AckWait, schedules and TTLs.
+// Package meshtest starts a real nats-server with JetStream for one test, also
+// inside a testing/synctest bubble, where virtual time drives AckWait, schedules
+// and TTLs (Bubble).
 package meshtest
 
 import (
@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"testing"
+	"testing/synctest"
 
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/embedded"
@@ -20,6 +21,7 @@ type Mesh struct {
 
 	settings mesh.Settings
 	t        testing.TB
+	conns    []*mesh.Conn
 }
 
 // Option changes how a Mesh starts.
@@ -83,7 +85,26 @@ func (m *Mesh) Connect(name string) *mesh.Conn {
 		m.t.Fatal(err)
 	}
 	m.t.Cleanup(c.Close)
+	m.conns = append(m.conns, c)
 	return c
+}
+
+// Bubble runs test in virtual time on a mesh of its own, whose connections and
+// server are gone when it ends. Such a test must not call t.Parallel: servers of
+// one process share a clock goroutine, which must not belong to a bubble while
+// another server runs.
+func Bubble(t *testing.T, test func(t *testing.T, m *Mesh), opts ...Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := Start(t, opts...)
+		defer m.Server.Stop()
+		defer func() {
+			for _, c := range m.conns {
+				c.Close()
+			}
+		}()
+		test(t, m)
+	})
 }
 
 // Logger writes warnings to standard error when the environment asks for it

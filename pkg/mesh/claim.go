@@ -68,51 +68,65 @@ type Start struct {
 // write is read back and its nonce compared. It fails with UNAVAILABLE when
 // NATS does not answer: then nothing may be run.
 func (c *Claims) Begin(ctx context.Context, s Start) (Verdict, error) {
+	var found Claim // most requests are the first: write at once, read when refused
+	var rev uint64
 	for {
-		found, rev, err := c.read(ctx, s.Key)
-		if err != nil {
-			return VerdictDrop, err
-		}
 		verdict, err := judge(ctx, s, found)
 		if err != nil || verdict != VerdictRun {
 			return verdict, err
 		}
 		mine := Claim{State: ClaimStarted, Nonce: uuid.NewString(), Worker: s.Worker, MessageSeq: s.MessageSeq, Starts: found.Starts + 1, At: crumbs.At(time.Now())}
 		err = c.write(ctx, s.Key, mine, rev)
-		if errors.Is(err, ErrConflict) {
-			continue
+		if err == nil {
+			return VerdictRun, nil
 		}
-		if err != nil {
-			won, readErr := c.holds(ctx, s.Key, mine.Nonce)
-			if readErr != nil || !won {
-				return VerdictDrop, err
-			}
+		lost := !errors.Is(err, ErrConflict)
+		if found, rev, err = c.readAfter(ctx, s.Key, err); err != nil {
+			return VerdictDrop, err
 		}
-		return VerdictRun, nil
+		if lost && found.Nonce == mine.Nonce {
+			return VerdictRun, nil
+		}
+		if lost {
+			return VerdictDrop, fault.New(fault.Unavailable, "claim %s: the write got no answer and did not take place", s.Key)
+		}
 	}
 }
 
-// judge is the rule of DESIGN §5 for a request that finds a claim.
+// readAfter reads a claim after a write that failed; the write's error is told
+// when the read fails too.
+func (c *Claims) readAfter(ctx context.Context, key string, cause error) (Claim, uint64, error) {
+	found, rev, err := c.read(ctx, key)
+	if err != nil && !errors.Is(cause, ErrConflict) {
+		return found, rev, cause
+	}
+	return found, rev, err
+}
+
+// judge is the rule of DESIGN §5 for a request that finds a claim. A holder that
+// is present is waited for whatever the effect before the call is called lost.
 func judge(ctx context.Context, s Start, found Claim) (Verdict, error) {
 	switch {
 	case found.State == "":
 		return VerdictRun, nil
 	case found.State == ClaimRevoked, found.MessageSeq != s.MessageSeq:
 		return VerdictDrop, nil
-	case s.Effect != crumbs.EffectOnce:
-		if found.Starts >= StartsMax {
-			return VerdictPoison, nil
-		}
+	}
+	poison := s.Effect != crumbs.EffectOnce && found.Starts >= StartsMax
+	if s.Effect != crumbs.EffectOnce && !poison {
 		return VerdictRun, nil
-	case s.Past:
+	}
+	if !poison && s.Past {
 		return VerdictUnknown, nil
 	}
 	alive, err := s.Alive(ctx, found.Worker)
-	if err != nil {
+	switch {
+	case err != nil:
 		return VerdictWait, err
-	}
-	if alive {
+	case alive:
 		return VerdictWait, nil
+	case poison:
+		return VerdictPoison, nil
 	}
 	return VerdictUnknown, nil
 }
@@ -143,11 +157,6 @@ func (c *Claims) Revoke(ctx context.Context, key string) (started bool, err erro
 		}
 		return found.Starts > 0, nil
 	}
-}
-
-func (c *Claims) holds(ctx context.Context, key, nonce string) (bool, error) {
-	found, _, err := c.read(ctx, key)
-	return found.Nonce == nonce, err
 }
 
 func (c *Claims) read(ctx context.Context, key string) (Claim, uint64, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -54,9 +53,7 @@ func TestPublishOnce_OneWaits(t *testing.T) {
 }
 
 func TestConsume_RetryComesBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := meshtest.Start(t)
+	meshtest.Bubble(t, func(t *testing.T, m *meshtest.Mesh) {
 		ctx, stop := context.WithCancel(context.Background())
 		seen := make(chan int, 8)
 		loop, err := m.Conn.NewLoop(ctx, mesh.ConsumeConfig{Stream: crumbs.StreamInbox, Consumer: mesh.ConsumerEvents, Capacity: 4},
@@ -84,8 +81,6 @@ func TestConsume_RetryComesBack(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		m.Conn.Close()
-		m.Server.Stop()
 	})
 }
 

@@ -93,6 +93,7 @@ type Pending struct {
 	Attempt int  // 0 for a question
 	Model   bool // a model attempt
 	Queue   string
+	SentAt  crumbs.Time // when its command was decided
 }
 
 // Key names the claim of a pending attempt.
@@ -115,14 +116,14 @@ func Settles(p Pinned, s State, e Event) []Pending {
 	}
 	var out []Pending
 	if m := s.Model; m != nil && (all || due(m.Deadline, e.At)) {
-		out = append(out, Pending{Call: m.ID, Attempt: m.Attempt, Model: true, Queue: provider(p)})
+		out = append(out, Pending{Call: m.ID, Attempt: m.Attempt, Model: true, Queue: provider(p), SentAt: m.SentAt})
 	}
 	for _, c := range s.Calls {
 		switch {
 		case c.Phase == Asking && (all || due(c.Question.ExpiresAt, e.At)):
 			out = append(out, Pending{Call: c.ID})
 		case c.Phase == Dispatched && (all || due(c.until(), e.At)):
-			out = append(out, Pending{Call: c.ID, Attempt: c.Attempt, Queue: group(p, c.Leaf)})
+			out = append(out, Pending{Call: c.ID, Attempt: c.Attempt, Queue: group(p, c.Leaf), SentAt: c.SentAt})
 		}
 	}
 	return out

@@ -128,8 +128,37 @@ func (d *decision) base(typ string) crumbs.Base {
 		Timestamp: d.e.At.UnixMilli(), Step: d.s.Step}
 }
 
-// check refuses a decision whose record would be too large.
+// check refuses a decision whose record would be too large. Most are far from
+// that, so the record is encoded only when a rough sum says that it might be.
 func (d *decision) check() error {
+	if d.s.weight() < RecordMax/4 {
+		return nil
+	}
 	_, err := d.s.Encode()
 	return err
+}
+
+// Rough sizes of what a record holds beside its values.
+const (
+	weightBase  = 4 << 10
+	weightEntry = 1 << 10
+)
+
+// weight is a rough size of the record: what its values hold, and something for
+// each entry.
+func (s State) weight() int {
+	n := weightBase + s.Transcript.Bytes + weightEntry*(len(s.Calls)+len(s.Outbox.Crumbs)+len(s.Outbox.Intents)+len(s.Files)+len(s.Transcript.Segments))
+	for _, c := range s.Outbox.Crumbs {
+		n += len(c.Body.Inline)
+	}
+	for _, t := range s.Text {
+		n += len(t.Inline)
+	}
+	for _, c := range s.Calls {
+		n += len(c.Args.Inline) + len(c.Output.Inline)
+		if c.Decision != nil {
+			n += len(c.Decision.Args) + len(c.Decision.Response) + len(c.Decision.Reason)
+		}
+	}
+	return n
 }

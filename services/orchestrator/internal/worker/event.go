@@ -89,7 +89,8 @@ func (w *Worker) revoke(ctx context.Context, pending []core.Pending) (map[string
 		if err != nil {
 			return nil, err
 		}
-		found[p.Key()] = started
+		// A claim lives ClaimTTL: after that its absence proves nothing, and the honest answer is that it started.
+		found[p.Key()] = started || time.Since(p.SentAt.Time) > w.conn.Settings.ClaimTTL
 	}
 	return found, nil
 }

@@ -19,6 +19,7 @@ type incoming struct {
 	run   crumbs.RunID
 	event core.Event
 	timer bool // a deadline must look into INBOX first
+	read  bool // the record was taken for absent once; read it now
 
 	request     *crumbs.RunRequest
 	requestHash string

@@ -125,7 +125,7 @@ func (w *Worker) explain(err error) error {
 
 // step is one pass of the loop; again asks for another one on fresh state.
 func (w *Worker) step(ctx context.Context, in *incoming) (again bool, err error) {
-	e, err := w.load(ctx, in.run)
+	e, err := w.load(ctx, in)
 	if err != nil {
 		return w.undecodable(ctx, in, e, err)
 	}
@@ -175,12 +175,18 @@ type entry struct {
 	cached    bool
 }
 
-// load takes a record from the cache or reads it through the leader.
-func (w *Worker) load(ctx context.Context, run crumbs.RunID) (*entry, error) {
-	if e, ok := w.cache.get(run); ok {
+// load takes a record from the cache or reads it through the leader. A request is
+// most often the first its run hears of: it is decided as such, and the
+// compare-and-set finds out.
+func (w *Worker) load(ctx context.Context, in *incoming) (*entry, error) {
+	if e, ok := w.cache.get(in.run); ok {
 		return e, nil
 	}
-	r, err := w.runs.Get(ctx, string(run))
+	if in.kind == core.Requested && in.delivery.Count == 1 && !in.read {
+		in.read = true
+		return &entry{cached: true}, nil
+	}
+	r, err := w.runs.Get(ctx, string(in.run))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,179 @@
+package core_test
+
+import (
+	"bufio"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/schemas/schematest"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
+)
+
+// lineMax bounds a line of a transcript, bytes.
+const lineMax = 1 << 20
+
+// replay runs the input lines of a transcript and returns it whole:
+//
+//	# a comment
+//	% retry none                                     the agent has no errorHandling; % retry 3 500 2
+//	· +1s tool.result run_1.1.0 ok {"title":"x"}     an event, 1 s after the one before
+//	+ 5 tool:result run_1.1.0 {"title":"x"}          a crumb
+//	> tool.call run_1.1.0 group=demo                 a command
+//	    run_1.1.0 ok {"title":"x"}                   what a model call tells of the turn before
+//	= nothing                                        the event changed nothing
+//	! STATE_TOO_LARGE                                the decision was refused
+//	? record < 4096 holds                            a bound that was looked at
+//
+// Comments, settings, events and questions up to their answer are input; the
+// rest is compared. event_test.go has the forms of events.
+func replay(t *testing.T, script string) string {
+	t.Helper()
+	m, out := newMachine(), &strings.Builder{}
+	lines := bufio.NewScanner(strings.NewReader(script))
+	lines.Buffer(nil, lineMax)
+	for lines.Scan() {
+		line := lines.Text()
+		switch {
+		case strings.HasPrefix(line, "·"):
+			fmt.Fprintln(out, line)
+			e, err := m.parse(strings.TrimSpace(strings.TrimPrefix(line, "·")))
+			if err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			m.apply(t, e, out)
+		case strings.HasPrefix(line, "%"):
+			fmt.Fprintln(out, line)
+			m.set(t, strings.Fields(line[1:]))
+		case strings.HasPrefix(line, "?"):
+			fmt.Fprintln(out, m.answer(t, strings.Fields(line[1:])))
+		case line == "", strings.HasPrefix(line, "#"):
+			fmt.Fprintln(out, line)
+		}
+	}
+	return out.String()
+}
+
+// set changes the pinned agent.
+func (m *machine) set(t *testing.T, words []string) {
+	t.Helper()
+	switch {
+	case len(words) == 2 && words[0] == "retry" && words[1] == "none":
+		m.p.Agent.ErrorHandling.Retry = nil
+	case len(words) == 4 && words[0] == "retry":
+		m.p.Agent.ErrorHandling.Retry = &agent.Retry{Attempts: int(number(t, words[1])), BackoffMs: number(t, words[2]), BackoffMultiplier: float64(number(t, words[3]))}
+	default:
+		t.Fatalf("setting %q", words)
+	}
+}
+
+// answer looks at a bound: record, inline (the transcript) or outbox < bytes,
+// segments = count.
+func (m *machine) answer(t *testing.T, words []string) string {
+	t.Helper()
+	if len(words) < 3 {
+		t.Fatalf("question %q: expected what, < or =, how much", words)
+	}
+	body, err := m.s.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, known := map[string]int64{"record": int64(len(body)), "inline": int64(m.s.Transcript.Bytes), "segments": int64(len(m.s.Transcript.Segments)),
+		"blobs": int64(m.written)}[words[0]]
+	want := number(t, words[2])
+	question, verdict := "? "+strings.Join(words[:3], " "), "holds"
+	if !known || words[1] != "<" && words[1] != "=" {
+		t.Fatalf("question %q", words)
+	}
+	if words[1] == "<" && got >= want || words[1] == "=" && got != want {
+		verdict = fmt.Sprintf("fails: %d", got)
+	}
+	return question + " " + verdict
+}
+
+func number(t *testing.T, s string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// machine is a run in a test: its state, the clock of its events, its pinned set.
+type machine struct {
+	p       core.Pinned
+	s       core.State
+	at      time.Time
+	blobs   map[string][]byte
+	written int // blobs of the last decision
+}
+
+func newMachine() *machine {
+	return &machine{p: publisher(), at: time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC), blobs: map[string][]byte{}}
+}
+
+// step applies an event as the worker does: blobs are brought, and what is not
+// in the record is not there for the next event.
+func (m *machine) step(e core.Event) (changed bool, err error) {
+	e.Blobs = map[string][]byte{}
+	for _, name := range core.Needs(m.s, e) {
+		e.Blobs[name] = m.blobs[name]
+	}
+	next, err := core.Decide(m.p, m.s, e)
+	if err != nil {
+		return false, err
+	}
+	changed = next.Decision != m.s.Decision
+	m.written = len(next.Blobs)
+	for _, b := range next.Blobs {
+		m.blobs[b.Name] = b.Data
+	}
+	next.Blobs = nil
+	body, err := next.Encode()
+	if err != nil {
+		return false, err
+	}
+	m.s, err = core.Decode(body)
+	return changed, err
+}
+
+func (m *machine) load(name string) ([]byte, error) { return m.blobs[name], nil }
+
+// body is a crumb of the Outbox, whole.
+func (m *machine) body(c core.Crumb) []byte {
+	if c.Body.Ref != "" {
+		return m.blobs[c.Body.Ref]
+	}
+	return c.Body.Inline
+}
+
+func (m *machine) apply(t *testing.T, e core.Event, out *strings.Builder) {
+	t.Helper()
+	changed, err := m.step(e)
+	switch {
+	case err != nil:
+		fmt.Fprintf(out, "! %s\n", fault.CodeOf(err))
+		return
+	case !changed:
+		fmt.Fprintln(out, "= nothing")
+		return
+	}
+	for _, c := range m.s.Outbox.Crumbs {
+		body := m.body(c)
+		schematest.Check(t, body)
+		fmt.Fprintln(out, "+", summary(t, body))
+	}
+	for _, i := range m.s.Outbox.Intents {
+		cmd, ok, err := core.Render(m.p, m.s, i, m.load)
+		if err != nil || !ok {
+			t.Fatalf("render %+v: %v %v", i, ok, err)
+		}
+		schematest.Check(t, cmd.Body)
+		fmt.Fprintln(out, ">", command(t, cmd))
+	}
+}
