@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -27,6 +28,7 @@ func (p Program) run(ctx tool.Context, args json.RawMessage, yield tool.Yield) (
 	if err != nil {
 		return nil, err
 	}
+	proc.mask = p.mask(env)
 	if !p.Stream {
 		yield = nil
 	}
@@ -61,6 +63,7 @@ type process struct {
 	stdout *os.File
 	errors *os.File
 	stderr *tail
+	mask   *strings.Replacer
 	err    error // of Wait
 
 	mu    sync.Mutex
@@ -195,14 +198,14 @@ func (x *process) failure(name string) *fault.Error {
 		With("exitCode", x.cmd.ProcessState.ExitCode())
 }
 
-// explain adds the end of standard error to the message.
+// explain adds the end of standard error to the message, without the values of
+// declared variables.
 func (x *process) explain(f *fault.Error) *fault.Error {
-	stderr := x.stderr.String()
-	if stderr == "" {
-		return f
-	}
 	c := *f
-	c.Message += ": " + stderr
+	if stderr := x.stderr.String(); stderr != "" {
+		c.Message += ": " + stderr
+	}
+	c.Message = x.mask.Replace(c.Message)
 	return &c
 }
 

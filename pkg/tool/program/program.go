@@ -21,6 +21,9 @@ const (
 	// drainMax is how long output is still read after the program ended and its
 	// group was killed: only a process that left the group can hold it open.
 	drainMax = time.Second
+	// maskMin is the shortest value of a declared variable that is masked in
+	// errors; a shorter one is no secret and may be any word.
+	maskMin = 8
 	// argvMax bounds the words of a command, envMax the variables it declares.
 	argvMax = 256
 	envMax  = 64
@@ -96,4 +99,18 @@ func (p Program) environment(ctx tool.Context) ([]string, error) {
 		env = append(env, name+"="+v)
 	}
 	return env, nil
+}
+
+// mask returns what hides the values of the declared variables: the end of
+// standard error goes to the model, and programs print what they were given.
+func (p Program) mask(env []string) *strings.Replacer {
+	var pairs []string
+	for _, name := range p.Env {
+		for _, entry := range env {
+			if v, ok := strings.CutPrefix(entry, name+"="); ok && len(v) >= maskMin {
+				pairs = append(pairs, v, "["+name+"]")
+			}
+		}
+	}
+	return strings.NewReplacer(pairs...)
 }

@@ -182,6 +182,24 @@ func TestProgram_F101_OnlyDeclaredVariables(t *testing.T) {
 	}
 }
 
+func TestProgram_ErrorsShowNoSecret(t *testing.T) {
+	t.Parallel()
+	for _, script := range []string{`echo "login with $TOKEN failed" >&2; exit 1`, `echo "$TOKEN"`} {
+		p := sh(script)
+		p.Env = []string{"TOKEN"}
+		p.Lookup = func(name string) (string, bool) {
+			if name == "TOKEN" {
+				return "s3cret-s3cret", true
+			}
+			return os.LookupEnv(name)
+		}
+		_, _, err := run(t, p.Tool("p", "d"), `{}`)
+		if f := wantFault(t, err, fault.ToolError, "[TOKEN]"); strings.Contains(f.Message, "s3cret") {
+			t.Errorf("message %q", f.Message)
+		}
+	}
+}
+
 // F096: two calls with other values for one name see their own, and the
 // worker's environment never changes.
 func TestProgram_F096_EnvironmentOfOneCall(t *testing.T) {

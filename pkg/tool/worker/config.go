@@ -28,6 +28,9 @@ type Config struct {
 	// Verify checks the signature of a person's decision and returns
 	// DECISION_INVALID. Without it calls that needed an approval are refused.
 	Verify func(crumbs.Decision) error
+
+	// Ready, when set, is called once the worker is announced and takes calls.
+	Ready func()
 }
 
 // served is a tool with what the worker announces of it.

@@ -91,6 +91,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer func() { leave(); <-gone }()
 	w.conn.Log.Info("serving", "group", w.cfg.Group, "worker", w.cfg.Name, "tools", len(w.tools), "slots", w.cfg.Slots)
+	if w.cfg.Ready != nil {
+		w.cfg.Ready()
+	}
 	return w.loop.Run(ctx)
 }
 

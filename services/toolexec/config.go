@@ -1,0 +1,47 @@
+package toolexec
+
+import (
+	"time"
+
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/tool"
+	"github.com/crumbmesh/crumbmesh/pkg/tool/worker"
+)
+
+// Config of a tool executor.
+type Config struct {
+	// Dir is the project folder whose commands are served; none when empty.
+	Dir string
+	// Group is the queue to serve; agent.DefaultGroup when empty. It needs its
+	// consumer (`crumb init`, `agents apply`).
+	Group string
+	// Tools are Go tools to serve beside the commands.
+	Tools []tool.Tool
+
+	Name  string        // id of this process, unique; made up when empty
+	Slots int           // calls at once; worker.SlotsDefault when 0
+	Grace time.Duration // how long calls may go on when the service stops; worker.GraceDefault when 0
+
+	// Verify checks the signature of a person's decision; required.
+	Verify func(crumbs.Decision) error
+	// Ready, when set, is called once calls are taken.
+	Ready func()
+	// Health, when set, receives the readiness check.
+	Health func(check func() error)
+}
+
+func (c Config) complete() (Config, error) {
+	if c.Verify == nil {
+		return c, fault.New(fault.InvalidConfig, "toolexec: no key to verify decisions; set CRUMB_APPROVALS_PUBKEY")
+	}
+	if c.Group == "" {
+		c.Group = agent.DefaultGroup
+	}
+	return c, crumbs.CheckName("group", c.Group)
+}
+
+func (c Config) worker() worker.Config {
+	return worker.Config{Group: c.Group, Name: c.Name, Slots: c.Slots, Grace: c.Grace, Verify: c.Verify, Ready: c.Ready}
+}

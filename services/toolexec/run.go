@@ -1,0 +1,85 @@
+package toolexec
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/tool"
+	"github.com/crumbmesh/crumbmesh/pkg/tool/program"
+	"github.com/crumbmesh/crumbmesh/pkg/tool/worker"
+)
+
+// Run serves until ctx ends, then lets the calls in hand finish (at most
+// Config.Grace) and returns nil. It fails before it serves with the faults of
+// the project folder (agent.Faults), INVALID_CONFIG, INVALID_NAME,
+// TOPOLOGY_MISSING naming the command that repairs it, or UNAVAILABLE. The
+// connection stays open.
+func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return err
+	}
+	if err := conn.Verify(ctx, []string{crumbs.StreamInbox, crumbs.StreamDeltas, crumbs.StreamDead,
+		"KV_" + crumbs.BucketClaims, "KV_" + crumbs.BucketTools, "KV_" + crumbs.BucketWorkers}, nil); err != nil {
+		return err
+	}
+	tools, err := cfg.tools()
+	if err != nil {
+		return err
+	}
+	w, err := worker.New(ctx, cfg.worker(), conn, tools...)
+	if err != nil {
+		return err
+	}
+	if cfg.Health != nil {
+		cfg.Health(w.Health)
+	}
+	return w.Run(ctx)
+}
+
+// tools are the commands of the folder that belong to the group, then the Go
+// tools.
+func (c Config) tools() ([]tool.Tool, error) {
+	if c.Dir == "" {
+		return c.Tools, nil
+	}
+	project, err := agent.Load(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []tool.Tool
+	groups := map[string]bool{}
+	for _, e := range project.ExecTools() {
+		groups[e.Announcement.Group] = true
+		if e.Announcement.Group == c.Group {
+			out = append(out, command(e))
+		}
+	}
+	if len(out)+len(c.Tools) == 0 {
+		return nil, fault.New(fault.InvalidConfig, "toolexec: no exec tool in %s is in group %q; its groups are: %s",
+			c.Dir, c.Group, strings.Join(slices.Sorted(maps.Keys(groups)), ", "))
+	}
+	return append(out, c.Tools...), nil
+}
+
+// command is an exec tool as a worker serves it. Its announcement is that of the
+// project, digest included, so that calls assembled from the folder find it.
+func command(e agent.ExecTool) tool.Tool {
+	a := e.Announcement
+	opts := []tool.Option{tool.Schema(a.Schema), tool.OutputSchema(a.OutputSchema), tool.Effect(a.Effect), tool.Digest(a.Digest)}
+	if a.TimeoutMs > 0 {
+		opts = append(opts, tool.Timeout(time.Duration(a.TimeoutMs)*time.Millisecond))
+	}
+	if a.IdleTimeoutMs > 0 {
+		opts = append(opts, tool.IdleTimeout(time.Duration(a.IdleTimeoutMs)*time.Millisecond))
+	}
+	p := program.Program{Command: e.Argv, Dir: e.Dir, Env: e.Env, Stream: a.Stream}
+	return p.Tool(a.Handler, a.Description, opts...)
+}
