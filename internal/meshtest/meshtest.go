@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/nats-io/nats-server/v2/server/ats"
+
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/embedded"
 )
@@ -89,10 +91,18 @@ func (m *Mesh) Connect(name string) *mesh.Conn {
 	return c
 }
 
+// Main runs the tests of a package that starts servers inside and outside of
+// bubbles: call it from TestMain. Servers of one process share one clock
+// goroutine; holding it here keeps it from belonging to a bubble.
+func Main(m *testing.M) {
+	ats.Register()
+	code := m.Run()
+	ats.Unregister()
+	os.Exit(code)
+}
+
 // Bubble runs test in virtual time on a mesh of its own, whose connections and
-// server are gone when it ends. Such a test must not call t.Parallel: servers of
-// one process share a clock goroutine, which must not belong to a bubble while
-// another server runs.
+// server are gone when it ends. Its package needs Main.
 func Bubble(t *testing.T, test func(t *testing.T, m *Mesh), opts ...Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

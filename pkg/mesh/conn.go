@@ -81,7 +81,7 @@ func Connect(_ context.Context, cfg ConnectConfig) (*Conn, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "cannot reach NATS at %s: %v; start one with `crumb dev` or name another with --server", server, err)
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncTimeout(requestTimeout))
 	if err != nil {
 		nc.Close()
 		return nil, fault.From(err)

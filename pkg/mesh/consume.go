@@ -188,9 +188,7 @@ func (l *Loop) handle(ctx context.Context, m jetstream.Msg) {
 	}
 	d := &Delivery{Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Stored: meta.Timestamp,
 		Sequence: meta.Sequence.Stream, Count: int(meta.NumDelivered), msg: m}
-	quiet := l.keep(d)
-	err = l.guard(ctx, d)
-	quiet()
+	err = l.work(ctx, d)
 	settleCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	if err != nil {
@@ -199,6 +197,13 @@ func (l *Loop) handle(ctx context.Context, m jetstream.Msg) {
 	if err := l.conn.settle(settleCtx, l.cfg, d, err); err != nil {
 		l.conn.Log.Warn("settle", "subject", d.Subject, "error", err)
 	}
+}
+
+// work keeps the message while its handler runs, however that ends.
+func (l *Loop) work(ctx context.Context, d *Delivery) error {
+	quiet := l.keep(d)
+	defer quiet()
+	return l.guard(ctx, d)
 }
 
 // guard is the message boundary: a panic of the handler becomes a transient

@@ -13,6 +13,8 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 )
 
+func TestMain(m *testing.M) { meshtest.Main(m) }
+
 func TestBucket_CompareAndSet(t *testing.T) {
 	t.Parallel()
 	m := meshtest.Start(t)
@@ -53,6 +55,7 @@ func TestPublishOnce_OneWaits(t *testing.T) {
 }
 
 func TestConsume_RetryComesBack(t *testing.T) {
+	t.Parallel()
 	meshtest.Bubble(t, func(t *testing.T, m *meshtest.Mesh) {
 		ctx, stop := context.WithCancel(context.Background())
 		seen := make(chan int, 8)
