@@ -31,6 +31,8 @@ func closest(word string, candidates []string) []string {
 		switch {
 		case d <= limit:
 			all = append(all, near{c, d})
+		case strings.HasSuffix(c, "_"+lower): // a tool's name without its scope
+			all = append(all, near{c, d})
 		case len(word) > distancePart && (strings.Contains(c, lower) || strings.HasPrefix(lower, c)):
 			all = append(all, near{c, spellingMax + d})
 		}

@@ -1,0 +1,117 @@
+package agent
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/crumbmesh/crumbmesh/schemas"
+)
+
+// The schemas that editors use and the loader agree: a field of a schema is read
+// or refused as not built, and a field that is read is in the schema.
+func TestFields_areThoseOfTheSchemas(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fields fields
+		schema string
+		path   string // to the object's properties
+	}{
+		"crumb.yaml":   {projectFields(), "file.project", "properties"},
+		"group":        {groupFields(), "file.project", "properties groups additionalProperties properties"},
+		"agent.yaml":   {agentFields(), "file.agent", "properties"},
+		"output":       {outputFields(), "file.agent", "properties output properties"},
+		"steps":        {stepsFields(), "file.agent", "properties steps properties"},
+		"model":        {modelFields(), "common", "$defs ModelChoice properties"},
+		"settings":     {settingsFields(), "common", "$defs ModelSettings properties"},
+		"permissions":  {permissionFields(), "common", "$defs Permissions properties"},
+		"error":        {errorFields(), "common", "$defs ErrorHandling properties"},
+		"retry":        {retryFields(), "common", "$defs Retry properties"},
+		"usage":        {usageFields(), "common", "$defs Usage properties"},
+		"tool":         {toolFields(), "file.tool", "$defs fields properties"},
+		"worker":       {workerFields(), "file.tool", "$defs fields properties worker properties"},
+		"human":        {humanFields(), "file.tool", "$defs fields properties human properties"},
+		"script":       {scriptFields(), "file.script", "properties"},
+		"turn":         {turnFields(), "file.script", "properties turns items properties"},
+		"script call":  {scriptCallFields(), "file.script", "properties turns items properties toolCalls items properties"},
+		"script error": {scriptErrorFields(), "file.script", "properties turns items properties error properties"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			properties := schemaAt(t, c.schema, strings.Fields(c.path))
+			for p := range properties {
+				if !slices.Contains(slices.Concat(c.fields.built, c.fields.later), p) {
+					t.Errorf("the schema's %s is unknown here", p)
+				}
+			}
+			for _, f := range c.fields.built {
+				if _, ok := properties[f]; !ok {
+					t.Errorf("%s is not in the schema", f)
+				}
+			}
+		})
+	}
+}
+
+func schemaAt(t *testing.T, name string, path []string) map[string]any {
+	t.Helper()
+	text, err := schemas.Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at map[string]any
+	if err := json.Unmarshal(text, &at); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range path {
+		next, ok := at[step].(map[string]any)
+		if !ok {
+			t.Fatalf("%s has no %s in %v", name, step, path)
+		}
+		at = next
+	}
+	return at
+}
+
+// What loads is what editors accept.
+func TestFields_aProjectThatLoadsFitsTheSchemas(t *testing.T) {
+	t.Parallel()
+	a, err := txtar.ParseFile("testdata/load/publisher.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, f := range a.Files {
+		schema := map[bool]string{
+			f.Name == projectFile:                        "file.project",
+			strings.HasSuffix(f.Name, "/"+agentFile):     "file.agent",
+			strings.Contains(f.Name, "/"+toolsDir+"/"):   "file.tool",
+			strings.Contains(f.Name, "/"+scriptsDir+"/"): "file.script",
+		}[true]
+		if schema == "" || !strings.HasSuffix(f.Name, yamlExt) {
+			continue
+		}
+		checked++
+		s, err := schemas.Compile(schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, bad := parseYAML(f.Data)
+		if bad != nil {
+			t.Fatal(bad.err)
+		}
+		var doc any
+		if err := json.Unmarshal(root.json(), &doc); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(doc); err != nil {
+			t.Errorf("%s: %v", f.Name, err)
+		}
+	}
+	if checked != 8 {
+		t.Errorf("%d files checked, want 8", checked)
+	}
+}
