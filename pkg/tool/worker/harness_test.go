@@ -35,8 +35,8 @@ type lab struct {
 	stops   []func()
 }
 
-// oneServer lets one nats-server run at a time: its clock for expiry is one of
-// the process, and must be the bubble's.
+// oneServer lets one nats-server run at a time: the clock that expires messages
+// is one of the process, and must be the bubble's.
 var oneServer sync.Mutex
 
 // inLab runs f in a bubble; workers it started are stopped at its end.
@@ -45,7 +45,7 @@ func inLab(t *testing.T, f func(t *testing.T, l *lab), opts ...meshtest.Option) 
 	oneServer.Lock()
 	defer oneServer.Unlock()
 	synctest.Test(t, func(t *testing.T) {
-		m := meshtest.Start(t, append(opts, meshtest.WithTopology([]string{group}, nil))...)
+		m := meshtest.Start(t, append([]meshtest.Option{meshtest.WithSettings(inMemory)}, append(opts, meshtest.WithTopology([]string{group}, nil))...)...)
 		l := &lab{Mesh: m, t: t, results: make(chan crumbs.ToolResult, 64)}
 		defer func() {
 			for _, stop := range l.stops {
@@ -287,3 +287,10 @@ func after(ctx context.Context, d time.Duration) error {
 }
 
 var errKilled = errors.New("killed")
+
+// inMemory keeps the streams off the disk: a lab never restarts its server.
+func inMemory(s *mesh.Settings) {
+	const size = 16 << 20
+	s.Storage = jetstream.MemoryStorage
+	s.RequestsBytes, s.InboxBytes, s.CallsBytes, s.CrumbsBytes, s.DeltasBytes, s.DeadBytes = size, size, size, size, size, size
+}
