@@ -93,7 +93,7 @@ func withSchema(e *fault.Error, tool *agent.Entry) *fault.Error {
 
 func clip(s string) string {
 	if len(s) > crumbs.LeafMax {
-		return s[:crumbs.LeafMax] + "…"
+		return strings.ToValidUTF8(s[:crumbs.LeafMax], "") + "…"
 	}
 	return s
 }
@@ -213,7 +213,7 @@ func reported(r *crumbs.ToolResult) (crumbs.Outcome, *fault.Error) {
 // worker reported.
 func (d *decision) settleError(c *Call, outcome crumbs.Outcome, cause *fault.Error, r *crumbs.ToolResult) {
 	crumb := &crumbs.ToolErrored{Base: d.base(crumbs.TypeToolErrored), ToolCallID: c.ID, ToolName: c.Leaf, Error: cause, Outcome: outcome,
-		DurationMs: d.e.At.Sub(c.SentAt.Time).Milliseconds()}
+		DurationMs: d.since(c.SentAt)}
 	if r != nil {
 		crumb.DurationMs, crumb.Deltas, crumb.Worker = r.DurationMs, r.Deltas, r.Worker
 	}
@@ -241,7 +241,7 @@ func (d *decision) decided(a *crumbs.Decision) bool {
 		panic(fmt.Sprintf("core: the pinned tool set lost %s", c.Leaf))
 	}
 	resumed := &crumbs.HumanResumed{Base: d.base(crumbs.TypeHumanResumed), CheckpointID: c.ID, Kind: c.Question.Kind, ToolCallID: c.ID, ToolName: c.Leaf,
-		Reason: a.Reason, By: &a.By, WaitedMs: d.e.At.Sub(c.Question.AskedAt.Time).Milliseconds()}
+		Reason: a.Reason, By: &a.By, WaitedMs: d.since(c.Question.AskedAt)}
 	switch {
 	case a.Outcome == crumbs.DecideReject:
 		d.reject(c, a, resumed)
@@ -265,7 +265,10 @@ func (d *decision) reject(c *Call, a *crumbs.Decision, resumed *crumbs.HumanResu
 	if reason == "" {
 		reason = rejectedByDefault
 	}
-	resumed.Outcome, resumed.Response = crumbs.ResumedRejected, json.RawMessage(`{"approved":false}`)
+	resumed.Outcome = crumbs.ResumedRejected
+	if c.Question.Kind == crumbs.KindApproval { // a question that is rejected has no value
+		resumed.Response = json.RawMessage(`{"approved":false}`)
+	}
 	denied, err := json.Marshal(map[string]any{"denied": true, "reason": reason})
 	if err != nil {
 		panic("core: a reason does not encode: " + err.Error())
@@ -294,13 +297,13 @@ func (d *decision) approve(c *Call, tool *agent.Entry, a *crumbs.Decision, resum
 // withdraw closes a question whose run ends before it was answered.
 func (d *decision) withdraw(c *Call) {
 	d.resumed = append(d.resumed, &crumbs.HumanResumed{Base: d.base(crumbs.TypeHumanResumed), CheckpointID: c.ID, Kind: c.Question.Kind,
-		ToolCallID: c.ID, ToolName: c.Leaf, Outcome: crumbs.ResumedWithdrawn, WaitedMs: d.e.At.Sub(c.Question.AskedAt.Time).Milliseconds()})
+		ToolCallID: c.ID, ToolName: c.Leaf, Outcome: crumbs.ResumedWithdrawn, WaitedMs: d.since(c.Question.AskedAt)})
 	d.settle(c, crumbs.OutcomeCancelled, errorOutput(fault.New(fault.ToolCancelled, "the question was withdrawn")))
 }
 
 // expire closes a question that nobody answered in time; that is not a rejection.
 func (d *decision) expire(c *Call) {
 	d.resumed = append(d.resumed, &crumbs.HumanResumed{Base: d.base(crumbs.TypeHumanResumed), CheckpointID: c.ID, Kind: c.Question.Kind,
-		ToolCallID: c.ID, ToolName: c.Leaf, Outcome: crumbs.ResumedExpired, WaitedMs: d.e.At.Sub(c.Question.AskedAt.Time).Milliseconds()})
+		ToolCallID: c.ID, ToolName: c.Leaf, Outcome: crumbs.ResumedExpired, WaitedMs: d.since(c.Question.AskedAt)})
 	d.settle(c, crumbs.OutcomeExpired, errorOutput(fault.New(fault.CheckpointExpired, "nobody answered before %s", c.Question.ExpiresAt.UTC().Format(time.RFC3339))))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
@@ -14,7 +15,7 @@ import (
 // error means that this decision cannot be recorded (STATE_TOO_LARGE): decide
 // the event Broken instead. Impossible states panic.
 func Decide(p Pinned, s State, e Event) (State, error) {
-	d := &decision{p: p, s: s.clone(), e: e}
+	d := &decision{p: p, s: s.clone(), e: e, valueMax: ValueMax, inline: s.inline()}
 	if !d.apply() {
 		return s, nil
 	}
@@ -33,6 +34,9 @@ type decision struct {
 
 	resumed, steps, results, blocked, calls, asks, ends []crumb
 	intents                                             []Intent
+
+	valueMax int // larger values are references
+	inline   int // bytes of values in the record that are none
 }
 
 type crumb interface{ Head() *crumbs.Base }
@@ -69,7 +73,7 @@ func (d *decision) apply() bool {
 	case Control:
 		return d.control(d.e.Control)
 	case Broken:
-		return d.stop(Failed, d.e.Broken)
+		return d.broken(d.e.Broken)
 	}
 	panic(fmt.Sprintf("core: event of kind %q", d.e.Kind))
 }
@@ -193,7 +197,7 @@ func (d *decision) modelFailed(attempt int, cause *fault.Error, r *crumbs.ModelR
 		step.Usage, step.Cost, step.Deltas, step.DurationMs = r.Usage, r.Cost, r.Deltas, r.DurationMs
 	}
 	d.steps = append(d.steps, step)
-	if at, again := d.retryAt(attempt, cause); again {
+	if at, again := d.retryAt(attempt, cause, r != nil && r.Retryable); again {
 		step.RetryAt = &at
 		d.s.Retry = &Retry{Attempt: attempt + 1, At: at}
 		return
@@ -202,9 +206,14 @@ func (d *decision) modelFailed(attempt int, cause *fault.Error, r *crumbs.ModelR
 }
 
 // retryAt is when attempt+1 may go out: backoffMs × multiplier^(attempt−1), not
-// before the provider's retryAfterMs, at most DefaultRetryCap away.
-func (d *decision) retryAt(attempt int, cause *fault.Error) (crumbs.Time, bool) {
+// before the provider's retryAfterMs, at most DefaultRetryCap away. An agent's
+// errorHandling.retry covers every failure; without it what is transient is
+// tried again.
+func (d *decision) retryAt(attempt int, cause *fault.Error, transient bool) (crumbs.Time, bool) {
 	r := d.p.Agent.ErrorHandling.Retry
+	if r == nil && transient {
+		r = &agent.Retry{Attempts: DefaultAttempts, BackoffMs: agent.DefaultBackoffMs, BackoffMultiplier: agent.DefaultBackoffMultiplier}
+	}
 	if r == nil || attempt >= r.Attempts {
 		return crumbs.Time{}, false
 	}
@@ -239,6 +248,7 @@ func (d *decision) turn(r *crumbs.ModelResult) {
 	}
 	if step.Text != "" {
 		d.s.Text = append(d.s.Text, d.value(text(step.Text)))
+		d.foldText(ValueMax)
 	}
 	if len(d.s.Calls) == 0 {
 		reason := r.FinishReason
@@ -253,15 +263,7 @@ func (d *decision) turn(r *crumbs.ModelResult) {
 
 // complete ends the run with the text of all its steps.
 func (d *decision) complete(reason string) {
-	var whole string
-	for _, v := range d.s.Text {
-		var part string
-		if err := json.Unmarshal(d.load(v), &part); err != nil {
-			panic("core: text of a step is no string: " + err.Error())
-		}
-		whole += part
-	}
-	d.end(Completed, &Result{Output: d.value(text(whole)), FinishReason: reason})
+	d.end(Completed, &Result{Output: d.value(d.joined(d.s.Text)), FinishReason: reason})
 }
 
 // advance goes on when every call of the turn has its outcome.
@@ -295,12 +297,27 @@ func (d *decision) control(c *crumbs.RunControl) bool {
 	return d.stop(Cancelled, cancelled(c))
 }
 
+// broken ends a run of which an event could not be decided. That event may be the
+// armed timer, so another one is armed; and it may be what a stopping run waits
+// for, which therefore does not wait again.
+func (d *decision) broken(cause *fault.Error) bool {
+	d.s.Timer.At = crumbs.Time{}
+	if d.s.Stop == nil {
+		return d.stop(Failed, cause)
+	}
+	d.s.Stop = &Stop{Status: Failed, Error: cause}
+	for i := range d.s.Calls {
+		if c := &d.s.Calls[i]; c.Phase == Dispatched {
+			d.giveUp(c)
+		}
+	}
+	d.advance()
+	return true
+}
+
 // stop ends a run that still has things open: what never started can be settled
 // for certain, what had started is asked to stop and gets CancelGrace.
 func (d *decision) stop(status Status, cause *fault.Error) bool {
-	if d.s.Stop != nil && d.e.Kind != Broken {
-		return false
-	}
 	d.s.Stop = &Stop{Status: status, Error: cause}
 	d.s.Model, d.s.Retry = nil, nil
 	for i := range d.s.Calls {
@@ -324,7 +341,7 @@ func (d *decision) stop(status Status, cause *fault.Error) bool {
 func (d *decision) interrupt(c *Call, never *fault.Error, outcome crumbs.Outcome) {
 	if d.e.Claims[c.ID.Attempt(c.Attempt)] {
 		if c.Grace.IsZero() {
-			c.Grace = d.e.At.Add(d.p.Timing.CancelGrace)
+			c.Grace = later(d.e.At, c.SentAt).Add(d.p.Timing.CancelGrace)
 		}
 		return
 	}
@@ -337,7 +354,7 @@ func (d *decision) end(status Status, r *Result) {
 	s.Status, s.Result, s.Run.EndedAt = status, r, d.e.At
 	s.Model, s.Retry, s.Timer.At = nil, nil, crumbs.Time{}
 	r.Steps = s.Step
-	took := d.e.At.Sub(s.Run.StartedAt.Time).Milliseconds()
+	took := d.since(s.Run.StartedAt)
 	if status == Completed {
 		d.ends = append(d.ends, &crumbs.RunEnded{Base: d.base(crumbs.TypeRunEnded), Output: d.load(r.Output), FinishReason: r.FinishReason,
 			Steps: s.Step, DurationMs: took, Usage: s.Usage, Cost: s.Cost, Files: s.Files})

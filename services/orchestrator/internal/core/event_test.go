@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,9 @@ import (
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
 )
 
-// parse reads an event line; see testdata for the forms.
+// parse reads an event line: `[+wait] kind words… key=value…`. With any event
+// `started=<call>.<attempt>,…` names claims that had been taken when they were
+// revoked. Values with spaces stand in quotes, braces or brackets.
 func (m *machine) parse(line string) (core.Event, error) {
 	words := split(line)
 	if len(words) > 0 && strings.HasPrefix(words[0], "+") {
@@ -26,75 +29,141 @@ func (m *machine) parse(line string) (core.Event, error) {
 	if len(words) < 1 {
 		return core.Event{}, errors.New("no event")
 	}
-	args := map[string]string{}
-	var plain []string
-	for _, w := range words[1:] {
-		if k, v, ok := strings.Cut(w, "="); ok && !strings.ContainsAny(k, `{"[`) {
-			args[k] = v
+	w := wording{values: map[string]string{}}
+	for _, word := range words[1:] {
+		if k, v, ok := strings.Cut(word, "="); ok && !strings.ContainsAny(k, `{"[`) {
+			w.values[k] = v
 		} else {
-			plain = append(plain, w)
+			w.plain = append(w.plain, word)
 		}
 	}
-	return m.event(words[0], plain, args)
+	e, err := m.event(words[0], &w)
+	return e, errors.Join(err, w.err)
 }
 
-func (m *machine) event(kind string, plain []string, args map[string]string) (core.Event, error) {
+// wording is an event line, taken apart.
+type wording struct {
+	plain  []string
+	values map[string]string
+	err    error
+}
+
+func (w *wording) word(i int) string {
+	if i < len(w.plain) {
+		return w.plain[i]
+	}
+	return ""
+}
+
+func (w *wording) number(key string, otherwise int64) int64 {
+	s, ok := w.values[key]
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	w.err = errors.Join(w.err, err)
+	return n
+}
+
+// text is a value without its quotes.
+func (w *wording) text(key string) string {
+	if s, err := strconv.Unquote(w.values[key]); err == nil {
+		return s
+	}
+	return w.values[key]
+}
+
+func (w *wording) raw(key string) json.RawMessage {
+	if s := w.values[key]; s != "" {
+		return json.RawMessage(s)
+	}
+	return nil
+}
+
+// sized is a JSON string of that many bytes.
+func sized(n int64) json.RawMessage {
+	return json.RawMessage(strconv.Quote(strings.Repeat("x", int(n)-2)))
+}
+
+func (m *machine) event(kind string, w *wording) (core.Event, error) {
 	e := core.Event{At: crumbs.At(m.at), Claims: map[string]bool{}}
-	for _, key := range strings.Split(args["started"], ",") {
+	for _, key := range strings.Split(w.values["started"], ",") {
 		if key != "" {
 			e.Claims[key] = true
 		}
 	}
-	first := ""
-	if len(plain) > 0 {
-		first = plain[0]
-	}
 	switch kind {
 	case "requested":
-		e.Kind = core.Requested
-		run := core.Run{ID: crumbs.RunID(first), Agent: "publisher", Session: "ses_1", Revision: "rev_1", ToolSet: "set_1", MaxSteps: 20, Deltas: true, RequestHash: args["hash"]}
-		if n := args["maxSteps"]; n != "" {
-			run.MaxSteps, _ = strconv.Atoi(n)
-		}
-		if d := args["deadline"]; d != "" {
-			v, err := time.ParseDuration(d)
-			if err != nil {
-				return e, err
-			}
-			run.DeadlineAt = e.At.Add(v)
-		}
-		e.Request = &core.Request{Run: run, Input: json.RawMessage(args["input"])}
-		if code := args["refused"]; code != "" {
-			e.Request.Refused = fault.New(fault.Code(code), "refused")
-		}
+		return m.requested(e, w)
 	case "model.result":
-		e.Kind, e.Model = core.ModelResult, modelResult(first, args)
+		e.Kind, e.Model = core.ModelResult, modelResult(w)
 	case "tool.result":
-		e.Kind, e.Result = core.CallResult, toolResult(plain, args)
+		e.Kind, e.Result = core.CallResult, toolResult(w)
 	case "decision":
-		e.Kind = core.Decided
-		e.Decision = &crumbs.Decision{Type: crumbs.TypeDecision, CheckpointID: crumbs.CallID(first), ToolCallID: crumbs.CallID(first), RunID: crumbs.CallID(first).Run(),
-			Outcome: plain[1], By: crumbs.Principal{Issuer: "local", Subject: args["by"]}, Via: "cli", At: e.At, Reason: args["reason"],
-			Args: raw(args["args"]), Response: raw(args["value"]), ArgsHash: args["hash"]}
-		if args["hash"] == "" {
-			e.Decision.ArgsHash = m.hashOf(crumbs.CallID(first))
-		}
+		e.Kind, e.Decision = core.Decided, m.decision(e.At, w)
 	case "timer":
-		e.Kind = core.TimerDue
-		v, err := strconv.ParseUint(args["v"], 10, 64)
-		if err != nil {
-			return e, err
-		}
-		e.Timer = &crumbs.TimerDue{Type: crumbs.TypeTimerDue, RunID: m.s.Run.ID, V: v, At: e.At}
+		m.timer(&e, w)
 	case "cancel":
 		e.Kind = core.Control
-		e.Control = &crumbs.RunControl{Type: crumbs.TypeRunControl, RunID: crumbs.RunID(first), Action: crumbs.ActionCancel, Reason: args["reason"]}
+		e.Control = &crumbs.RunControl{Type: crumbs.TypeRunControl, RunID: crumbs.RunID(w.word(0)), ControlID: "ctl_1", Action: crumbs.ActionCancel, Reason: w.text("reason")}
+		if n := w.number("size", 0); n > 0 {
+			e.Control.Reason = strings.Repeat("x", int(n))
+		}
 	case "failed":
-		e.Kind, e.Broken = core.Broken, fault.New(fault.InternalError, "deciding failed")
+		e.Kind, e.Broken = core.Broken, fault.New(fault.Code(cmp.Or(w.values["error"], string(fault.InternalError))), "deciding failed")
 	default:
 		return e, fmt.Errorf("event %q", kind)
 	}
 	return e, nil
+}
+
+// requested <run> input= size= maxSteps= deadline= refused=CODE.
+func (m *machine) requested(e core.Event, w *wording) (core.Event, error) {
+	e.Kind = core.Requested
+	e.Request = &core.Request{Run: pinnedRun(crumbs.RunID(w.word(0))), Input: w.raw("input")}
+	e.Request.Run.MaxSteps = int(w.number("maxSteps", 20))
+	if n := w.number("size", 0); n > 0 {
+		e.Request.Input = sized(n)
+	}
+	if s := w.values["deadline"]; s != "" {
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			return e, err
+		}
+		e.Request.Run.DeadlineAt = e.At.Add(d)
+	}
+	if code := w.values["refused"]; code != "" {
+		e.Request.Refused = fault.New(fault.Code(code), "refused")
+	}
+	return e, nil
+}
+
+// hexHash stands for the hashes of pinned things.
+const hexHash = "0123456789abcdef0123456789abcdef"
+
+// pinnedRun is an admitted run of the publisher.
+func pinnedRun(id crumbs.RunID) core.Run {
+	return core.Run{ID: id, Agent: "publisher", Session: "ses_1", Revision: "rev_1", ToolSet: hexHash, MaxSteps: 20, Deltas: true, RequestHash: "hash_1"}
+}
+
+// timer v=<n> is timer n, due now; timer alone the armed one at its time.
+func (m *machine) timer(e *core.Event, w *wording) {
+	v := uint64(w.number("v", int64(m.s.Timer.V)))
+	if w.values["v"] == "" {
+		e.At = m.s.Timer.At
+		if m.at.Before(e.At.Time) {
+			m.at = e.At.Time
+		}
+	}
+	e.Kind, e.Timer = core.TimerDue, &crumbs.TimerDue{Type: crumbs.TypeTimerDue, RunID: m.s.Run.ID, V: v, At: e.At}
+}
+
+// decision <call> approve|reject|answer by= reason= args= value= hash=.
+func (m *machine) decision(at crumbs.Time, w *wording) *crumbs.Decision {
+	id := crumbs.CallID(w.word(0))
+	return &crumbs.Decision{Type: crumbs.TypeDecision, CheckpointID: id, ToolCallID: id, RunID: id.Run(), Outcome: w.word(1),
+		By: crumbs.Principal{Issuer: "local", Subject: cmp.Or(w.values["by"], "ada")}, Via: "cli", At: at, Reason: w.text("reason"),
+		Args: w.raw("args"), Response: w.raw("value"), ArgsHash: cmp.Or(w.values["hash"], m.hashOf(id)), KeyID: "key_1", Signature: strings.Repeat("c2ln", 21) + "bg"}
 }
 
 func (m *machine) hashOf(id crumbs.CallID) string {
@@ -106,75 +175,101 @@ func (m *machine) hashOf(id crumbs.CallID) string {
 	return ""
 }
 
-func raw(s string) json.RawMessage {
-	if s == "" {
-		return nil
+// modelResult: <call> attempt= text= textsize= calls=name{args};name~text
+// repeat=<calls> argsize= usage=in/out finish= error=CODE[:retryAfterMs], then
+// perhaps `permanent` or `nomessage`.
+func modelResult(w *wording) *crumbs.ModelResult {
+	call := crumbs.CallID(w.word(0))
+	r := &crumbs.ModelResult{Type: crumbs.TypeModelResult, RunID: call.Run(), CallID: call, Attempt: int(w.number("attempt", 1)), Status: crumbs.StatusOK,
+		Message: &crumbs.Message{Role: crumbs.RoleAssistant}, FinishReason: w.values["finish"], Model: crumbs.Model{Provider: "script", Model: "publisher"}}
+	if in, out, ok := strings.Cut(w.values["usage"], "/"); ok {
+		r.Usage = &crumbs.Usage{InputTokens: count(w, in), OutputTokens: count(w, out)}
 	}
-	return json.RawMessage(s)
-}
-
-// modelResult: text="…" calls=name{json};name{json} usage=in/out finish=… error=CODE[:retryAfterMs].
-func modelResult(id string, args map[string]string) *crumbs.ModelResult {
-	call := crumbs.CallID(id)
-	attempt := 1
-	if a := args["attempt"]; a != "" {
-		attempt, _ = strconv.Atoi(a)
-	}
-	r := &crumbs.ModelResult{Type: crumbs.TypeModelResult, RunID: call.Run(), CallID: call, Attempt: attempt, Status: crumbs.StatusOK,
-		Message: &crumbs.Message{Role: crumbs.RoleAssistant}, FinishReason: args["finish"], Model: crumbs.Model{Provider: "script", Model: "publisher"}}
-	if code, after, _ := strings.Cut(args["error"], ":"); code != "" {
-		r.Status, r.Message, r.Error, r.Retryable = crumbs.StatusError, nil, fault.New(fault.Code(code), "provider said no"), true
-		r.Error.RetryAfterMs, _ = strconv.ParseInt(after, 10, 64)
+	if code, after, _ := strings.Cut(w.values["error"], ":"); code != "" {
+		r.Status, r.Message, r.Error = crumbs.StatusError, nil, fault.New(fault.Code(code), "provider said no")
+		r.Retryable = w.word(1) != "permanent"
+		if after != "" {
+			r.Error.RetryAfterMs = count(w, after)
+		}
+		if n := w.number("errorsize", 0); n > 0 {
+			r.Error.Message = strings.Repeat("x", int(n))
+		}
 		return r
 	}
-	if s := args["text"]; s != "" {
-		text, err := strconv.Unquote(s)
-		if err != nil {
-			text = s
-		}
-		r.Message.Parts = append(r.Message.Parts, crumbs.Part{Type: crumbs.PartText, Text: text})
+	if w.word(1) == "nomessage" {
+		r.Message = nil
+		return r
 	}
-	if n := args["repeat"]; n != "" { // that many calls of one tool
-		count, _ := strconv.Atoi(n)
-		for i := range count {
-			r.Message.Parts = append(r.Message.Parts, crumbs.Part{Type: crumbs.PartToolCall, ToolName: "tool_word_count", Args: json.RawMessage(fmt.Sprintf(`{"path":"%d"}`, i))})
-		}
-	}
-	for _, c := range strings.Split(args["calls"], ";") {
-		name, rest, ok := strings.Cut(c, "{")
-		if c == "" {
-			continue
-		}
-		part := crumbs.Part{Type: crumbs.PartToolCall, ToolName: name}
-		if ok {
-			part.Args = json.RawMessage("{" + rest)
-		}
-		r.Message.Parts = append(r.Message.Parts, part)
-	}
-	if in, out, ok := strings.Cut(args["usage"], "/"); ok {
-		u := &crumbs.Usage{}
-		u.InputTokens, _ = strconv.ParseInt(in, 10, 64)
-		u.OutputTokens, _ = strconv.ParseInt(out, 10, 64)
-		r.Usage = u
-	}
+	r.Message.Parts = append(textParts(w), callParts(w)...)
 	return r
 }
 
-// toolResult: <call> ok|error|unknown|cancelled [json] group=… attempt=… size=bytes.
-func toolResult(plain []string, args map[string]string) *crumbs.ToolResult {
-	call := crumbs.CallID(plain[0])
-	r := &crumbs.ToolResult{Type: crumbs.TypeToolResult, RunID: call.Run(), CallID: call, Attempt: 1, Group: args["group"], Worker: "w1", Delivery: 1, Status: plain[1], DurationMs: 5}
-	if a := args["attempt"]; a != "" {
-		r.Attempt, _ = strconv.Atoi(a)
+func count(w *wording, s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	w.err = errors.Join(w.err, err)
+	return n
+}
+
+func textParts(w *wording) []crumbs.Part {
+	text := w.text("text")
+	if n := w.number("textsize", 0); n > 0 {
+		text = strings.Repeat("x", int(n))
 	}
-	if len(plain) > 2 {
-		r.Result = json.RawMessage(strings.Join(plain[2:], " "))
+	if text == "" {
+		return nil
 	}
-	if n, err := strconv.Atoi(args["size"]); err == nil {
-		r.Result = json.RawMessage(strconv.Quote(strings.Repeat("x", n)))
+	return []crumbs.Part{{Type: crumbs.PartText, Text: text}}
+}
+
+func callParts(w *wording) (parts []crumbs.Part) {
+	for i := range w.number("repeat", 0) {
+		args := fmt.Sprintf(`{"path":"%0*d"}`, max(1, int(w.number("argsize", 0))-len(`{"path":""}`)), i)
+		parts = append(parts, crumbs.Part{Type: crumbs.PartToolCall, ToolName: "tool_word_count", Args: json.RawMessage(args)})
 	}
-	if code := args["error"]; code != "" {
+	for _, c := range strings.Split(w.values["calls"], ";") {
+		if c == "" {
+			continue
+		}
+		part := crumbs.Part{Type: crumbs.PartToolCall}
+		if i := strings.IndexAny(c, "{~"); i < 0 {
+			part.ToolName = c
+		} else {
+			part.ToolName, part.Args = c[:i], wireArgs(strings.TrimPrefix(c[i:], "~"))
+		}
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// wireArgs is how a model gateway sends on what a model said: text that is no
+// JSON is a JSON string.
+func wireArgs(text string) json.RawMessage {
+	if json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	return json.RawMessage(strconv.Quote(text))
+}
+
+// toolResult: <call> ok|error|unknown|cancelled [json] group= attempt= size=
+// error=CODE errorsize= file=.
+func toolResult(w *wording) *crumbs.ToolResult {
+	call := crumbs.CallID(w.word(0))
+	r := &crumbs.ToolResult{Type: crumbs.TypeToolResult, RunID: call.Run(), CallID: call, Attempt: int(w.number("attempt", 1)), Group: w.values["group"],
+		Worker: "w1", Delivery: 1, Status: w.word(1), DurationMs: 5}
+	if len(w.plain) > 2 {
+		r.Result = json.RawMessage(strings.Join(w.plain[2:], " "))
+	}
+	if n := w.number("size", 0); n > 0 {
+		r.Result = sized(n)
+	}
+	if code := w.values["error"]; code != "" {
 		r.Error = fault.New(fault.Code(code), "the tool said no")
+	}
+	if n := w.number("errorsize", 0); n > 0 {
+		r.Error.Message = strings.Repeat("x", int(n))
+	}
+	if name := w.values["file"]; name != "" {
+		r.Files = []crumbs.File{{Kind: "file", URI: "files:" + name, Name: name}}
 	}
 	return r
 }

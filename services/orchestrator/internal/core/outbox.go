@@ -3,8 +3,11 @@ package core
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
 
 // finish numbers the crumbs in the order of the package comment, seals the
@@ -13,6 +16,9 @@ func (d *decision) finish() {
 	s := &d.s
 	s.Version, s.Decision = Version, s.Decision+1
 	d.suspend()
+	if s.Status == Suspended {
+		d.valueMax = SuspendedValueMax
+	}
 	d.arm()
 	d.seal()
 	all := d.ordered()
@@ -81,6 +87,11 @@ func (d *decision) seal() {
 	limit := TranscriptMax
 	if d.s.Status == Suspended {
 		limit = SuspendedMax
+		d.foldText(SuspendedTextMax)
+		for i := range d.s.Calls {
+			d.aside(&d.s.Calls[i].Args)
+			d.aside(&d.s.Calls[i].Output)
+		}
 	}
 	if t.Bytes <= limit || d.s.Status.Ended() {
 		return
@@ -99,12 +110,49 @@ func (d *decision) blob(data []byte) string {
 	return name
 }
 
-// value keeps a value inline or puts it aside.
+// value keeps a value inline or puts it aside: a large one, and one of many.
 func (d *decision) value(raw json.RawMessage) Value {
-	if len(raw) <= ValueMax {
+	if len(raw) <= RefMin || len(raw) <= d.valueMax && d.inline+len(raw) <= InlineMax {
+		d.inline += len(raw)
 		return Value{Inline: raw}
 	}
 	return Value{Ref: d.blob(raw), Bytes: len(raw)}
+}
+
+// aside puts an inline value aside that became too large to stay.
+func (d *decision) aside(v *Value) {
+	if len(v.Inline) > d.valueMax {
+		*v = Value{Ref: d.blob(v.Inline), Bytes: len(v.Inline)}
+	}
+}
+
+// foldText puts the inline texts since the last one that is aside together and
+// aside, once they are more than limit bytes: a long run keeps few references.
+func (d *decision) foldText(limit int) {
+	texts := d.s.Text
+	first, bytes := len(texts), 0
+	for first > 0 && texts[first-1].Ref == "" {
+		first--
+		bytes += len(texts[first].Inline)
+	}
+	if bytes <= limit {
+		return
+	}
+	whole := d.joined(texts[first:])
+	d.s.Text = append(texts[:first], Value{Ref: d.blob(whole), Bytes: len(whole)})
+}
+
+// joined is the JSON string of several, one after the other.
+func (d *decision) joined(texts []Value) json.RawMessage {
+	var whole strings.Builder
+	for _, v := range texts {
+		var part string
+		if err := json.Unmarshal(d.load(v), &part); err != nil {
+			panic("core: text of a step is no string: " + err.Error())
+		}
+		whole.WriteString(part)
+	}
+	return text(whole.String())
 }
 
 // load reads a value back: inline, of this decision, or brought by the event.
@@ -148,6 +196,16 @@ const (
 // each entry.
 func (s State) weight() int {
 	n := weightBase + s.Transcript.Bytes + weightEntry*(len(s.Calls)+len(s.Outbox.Crumbs)+len(s.Outbox.Intents)+len(s.Files)+len(s.Transcript.Segments))
+	n += len(s.Run.Goal) + weightEntry*len(s.Run.Metadata)
+	for _, f := range slices.Concat(s.Run.Attachments, s.Files) {
+		n += len(f.URI) + len(f.Name)
+	}
+	if s.Stop != nil {
+		n += faultWeight(s.Stop.Error)
+	}
+	if s.Result != nil {
+		n += faultWeight(s.Result.Error) + len(s.Result.Output.Inline)
+	}
 	for _, c := range s.Outbox.Crumbs {
 		n += len(c.Body.Inline)
 	}
@@ -161,4 +219,16 @@ func (s State) weight() int {
 		}
 	}
 	return n
+}
+
+// faultWeight is the size of what a fault may hold of someone else's text.
+func faultWeight(e *fault.Error) int {
+	if e == nil {
+		return 0
+	}
+	context, err := json.Marshal(e.Context)
+	if err != nil {
+		panic("core: a fault does not encode: " + err.Error())
+	}
+	return len(e.Message) + len(context)
 }

@@ -16,13 +16,18 @@ const Version = 1
 
 // Bounds of a run's record (DESIGN §4).
 const (
-	CallsMax           = 64       // calls of one turn that may be sent
-	AskedMax           = 1024     // calls of one turn that are answered at all
-	ValueMax           = 8 << 10  // larger values are references
-	TranscriptMax      = 64 << 10 // inline transcript of a running run
-	SuspendedMax       = 2 << 10  // inline transcript of a suspended run
+	CallsMax           = 64        // calls of one turn that may be sent
+	AskedMax           = 256       // calls of one turn that are answered at all
+	ValueMax           = 8 << 10   // larger values are references
+	InlineMax          = 128 << 10 // of values that are none; beyond it those over RefMin are
+	RefMin             = 192       // a reference is hardly smaller
+	TranscriptMax      = 64 << 10  // inline transcript of a running run
+	SuspendedMax       = 2 << 10   // inline transcript of a suspended run
+	SuspendedValueMax  = 1 << 10   // larger values of a suspended run are references
+	SuspendedTextMax   = 512       // inline text of a suspended run
 	RecordMax          = 512 << 10
 	DefaultRetryCap    = 5 * time.Minute
+	DefaultAttempts    = 3 // of a model call that fails for a moment
 	rejectedByDefault  = "rejected by human"
 	finishStop         = "stop"
 	finishSteps        = "steps"
@@ -293,6 +298,17 @@ func Decode(b []byte) (State, error) {
 func (s State) Final() State {
 	s.Outbox, s.Transcript, s.Calls, s.Text, s.Model, s.Retry, s.Blobs = Outbox{}, Transcript{}, nil, nil, nil, nil, nil
 	return s
+}
+
+// inline is how many bytes of values stand in the record itself.
+func (s State) inline() (n int) {
+	for _, c := range s.Calls {
+		n += len(c.Args.Inline) + len(c.Output.Inline)
+	}
+	for _, t := range s.Text {
+		n += len(t.Inline)
+	}
+	return n
 }
 
 // refs are the objects a decision about s may need to read.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -16,26 +17,31 @@ func summary(t *testing.T, body []byte) string {
 	t.Helper()
 	var c struct {
 		crumbs.Base
-		ToolCallID   string          `json:"toolCallId"`
-		ToolName     string          `json:"toolName"`
-		Kind         string          `json:"kind"`
-		Outcome      string          `json:"outcome"`
-		Reason       string          `json:"reason"`
-		FinishReason string          `json:"finishReason"`
-		Text         string          `json:"text"`
-		Attempt      int             `json:"attempt"`
-		Effect       string          `json:"effect"`
-		Tools        []string        `json:"tools"`
-		ToolCallIDs  []string        `json:"toolCallIds"`
-		Input        json.RawMessage `json:"input"`
-		Args         json.RawMessage `json:"args"`
-		Result       json.RawMessage `json:"result"`
-		Output       json.RawMessage `json:"output"`
-		Response     json.RawMessage `json:"response"`
-		Error        *fault.Error    `json:"error"`
-		Steps        int             `json:"steps"`
-		RetryAt      *crumbs.Time    `json:"retryAt"`
-		ExpiresAt    *crumbs.Time    `json:"expiresAt"`
+		ToolCallID   string           `json:"toolCallId"`
+		ToolName     string           `json:"toolName"`
+		Kind         string           `json:"kind"`
+		Outcome      string           `json:"outcome"`
+		Reason       string           `json:"reason"`
+		FinishReason string           `json:"finishReason"`
+		Text         string           `json:"text"`
+		Attempt      int              `json:"attempt"`
+		Effect       string           `json:"effect"`
+		Tools        []string         `json:"tools"`
+		ToolCallIDs  []string         `json:"toolCallIds"`
+		Input        json.RawMessage  `json:"input"`
+		Args         json.RawMessage  `json:"args"`
+		Result       json.RawMessage  `json:"result"`
+		Output       json.RawMessage  `json:"output"`
+		Response     json.RawMessage  `json:"response"`
+		Error        *fault.Error     `json:"error"`
+		Steps        int              `json:"steps"`
+		Limit        *crumbs.LimitHit `json:"limit"`
+		DurationMs   int64            `json:"durationMs"`
+		WaitedMs     int64            `json:"waitedMs"`
+		Usage        *crumbs.Usage    `json:"usage"`
+		Files        []crumbs.File    `json:"files"`
+		RetryAt      *crumbs.Time     `json:"retryAt"`
+		ExpiresAt    *crumbs.Time     `json:"expiresAt"`
 	}
 	if err := json.Unmarshal(body, &c); err != nil {
 		t.Fatal(err)
@@ -56,7 +62,7 @@ func summary(t *testing.T, body []byte) string {
 	add("reason=%q", c.Reason, c.Reason != "")
 	add("effect=%s", c.Effect, c.Effect != "")
 	add("tools=%v", c.Tools, c.Tools != nil)
-	add("text=%q", c.Text, c.Text != "")
+	add("text=%q", clipped(c.Text), c.Text != "")
 	add("calls=%v", c.ToolCallIDs, c.ToolCallIDs != nil)
 	add("input=%s", short(c.Input), c.Input != nil)
 	add("args=%s", short(c.Args), c.Args != nil)
@@ -65,33 +71,51 @@ func summary(t *testing.T, body []byte) string {
 	add("output=%s", short(c.Output), c.Output != nil)
 	if c.Error != nil {
 		add("error=%s", c.Error.Code, true)
-		add("%q", c.Error.Message, true)
+		add("%q", clipped(c.Error.Message), true)
+	}
+	if c.Limit != nil {
+		add("limit=%s", fmt.Sprintf("%s/%d/%d", c.Limit.Name, c.Limit.Value, c.Limit.Count), true)
 	}
 	add("finish=%s", c.FinishReason, c.FinishReason != "")
 	add("steps=%d", c.Steps, c.Steps > 0)
 	if c.RetryAt != nil {
 		add("retryAt=%s", c.RetryAt.Format("15:04:05.000"), true)
 	}
+	if c.ExpiresAt != nil {
+		add("expires=%s", c.ExpiresAt.Format("02T15:04:05"), true)
+	}
+	add("files=%d", len(c.Files), len(c.Files) > 0)
+	if crumbs.Terminal(c.Type) {
+		if c.Usage != nil {
+			add("usage=%s", fmt.Sprintf("%d/%d", c.Usage.InputTokens, c.Usage.OutputTokens), true)
+		}
+		add("took=%v", time.Duration(c.DurationMs)*time.Millisecond, true)
+	}
+	add("took=%v", time.Duration(c.DurationMs)*time.Millisecond, c.Type == crumbs.TypeToolErrored)
+	add("waited=%v", time.Duration(c.WaitedMs)*time.Millisecond, c.Type == crumbs.TypeHumanResumed)
 	add("suspended=%v", c.Suspended, c.Suspended)
 	return b.String()
 }
 
-func short(b json.RawMessage) string {
-	const most = 120
-	if len(b) > most {
-		return string(b[:most]) + "…"
+func short(b json.RawMessage) string { return clipped(string(b)) }
+
+func clipped(s string) string {
+	const most = 160
+	if len(s) > most {
+		return fmt.Sprintf("%s… %d bytes", s[:most/4], len(s))
 	}
-	return string(b)
+	return s
 }
 
 func command(t *testing.T, c core.Command) string {
 	t.Helper()
 	var body struct {
 		CallID     string             `json:"callId"`
-		Attempt    int                `json:"attempt"`
 		N          int                `json:"n"`
 		Group      string             `json:"group"`
-		Messages   []json.RawMessage  `json:"messages"`
+		Messages   []crumbs.Message   `json:"messages"`
+		Args       json.RawMessage    `json:"args"`
+		Attempt    int                `json:"attempt"`
 		Segments   []string           `json:"segments"`
 		CallIDs    []string           `json:"callIds"`
 		AfterSeq   uint64             `json:"afterSeq"`
@@ -103,14 +127,17 @@ func command(t *testing.T, c core.Command) string {
 	switch c.Type {
 	case crumbs.TypeModelCall:
 		s := fmt.Sprintf("%s %s n=%d after=%d messages=%d", c.Type, body.CallID, body.N, body.AfterSeq, len(body.Messages))
+		if body.Attempt > 1 {
+			s += fmt.Sprintf(" attempt=%d", body.Attempt)
+		}
 		if len(body.Segments) > 0 {
 			s += fmt.Sprintf(" segments=%d", len(body.Segments))
 		}
-		return s
+		return s + told(body.Messages)
 	case crumbs.TypeToolCall:
 		s := fmt.Sprintf("%s %s group=%s after=%d %s", c.Type, body.CallID, body.Group, body.AfterSeq, body.Permission.Verdict)
 		if body.Permission.Decision != nil {
-			s += " decision=signed"
+			s += " decision=signed args=" + short(body.Args)
 		}
 		return s
 	case crumbs.TypeTimerDue:
@@ -119,3 +146,17 @@ func command(t *testing.T, c core.Command) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s", c.Type, strings.Join(body.CallIDs, " ")))
 }
 
+// told is what a model call says of the calls of the turn before, a line each.
+func told(messages []crumbs.Message) string {
+	first := len(messages)
+	for first > 0 && messages[first-1].Role == crumbs.RoleTool {
+		first--
+	}
+	var b strings.Builder
+	for _, m := range messages[first:] {
+		for _, p := range m.Parts {
+			fmt.Fprintf(&b, "\n    %s %s %s", p.ToolCallID, p.Outcome, short(p.Output))
+		}
+	}
+	return b.String()
+}

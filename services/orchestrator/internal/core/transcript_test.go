@@ -72,52 +72,60 @@ func TestTranscript_CancelBeforeRequest(t *testing.T) {
 func TestTranscript_CF_O16_StepsMax(t *testing.T)       { transcripts(t, "steps_max") }
 func TestTranscript_CF_O01_TextEndsTheRun(t *testing.T) { transcripts(t, "text_answer") }
 func TestTranscript_EmptyAnswer(t *testing.T)           { transcripts(t, "empty_answer") }
-func TestTranscript_FinishReasons(t *testing.T)         { transcripts(t, "finish_reasons") }
-func TestTranscript_F024_ParallelCalls(t *testing.T)    { transcripts(t, "parallel_calls") }
-func TestTranscript_ReportedOutcomes(t *testing.T)      { transcripts(t, "reported_outcomes") }
+func TestTranscript_FinishReasons(t *testing.T) {
+	transcripts(t, "finish_length", "finish_promises_calls")
+}
+func TestTranscript_F024_ParallelCalls(t *testing.T) { transcripts(t, "parallel_calls") }
+func TestTranscript_ReportedOutcomes(t *testing.T)   { transcripts(t, "reported_outcomes") }
 func TestTranscript_ResultsThatSettleNothing(t *testing.T) {
 	transcripts(t, "foreign_results", "late_results")
 }
 
 // Calls that are never sent.
 
-func TestTranscript_F082_CF_P23_BlockedUnknown(t *testing.T)    { transcripts(t, "blocked_unknown") }
-func TestTranscript_F050_NoArguments(t *testing.T)              { transcripts(t, "blocked_no_arguments") }
-func TestTranscript_F051_F034_NoJSON(t *testing.T)              { transcripts(t, "blocked_no_json") }
-func TestTranscript_F052_WrongArguments(t *testing.T)           { transcripts(t, "blocked_wrong_arguments") }
-func TestTranscript_BlockedOverTheLimit(t *testing.T)           { transcripts(t, "blocked_limit") }
-func TestTranscript_BlockedAllGoesToTheNextStep(t *testing.T)   { transcripts(t, "blocked_all") }
-func TestTranscript_BlockedBesideOthers(t *testing.T)           { transcripts(t, "blocked_beside_others") }
-func TestTranscript_MoreCallsThanAreAnsweredAtAll(t *testing.T) { transcripts(t, "calls_beyond_measure") }
+func TestTranscript_F082_CF_P23_BlockedUnknown(t *testing.T)  { transcripts(t, "blocked_unknown") }
+func TestTranscript_F050_NoArguments(t *testing.T)            { transcripts(t, "blocked_no_arguments") }
+func TestTranscript_F051_F034_NoJSON(t *testing.T)            { transcripts(t, "blocked_no_json") }
+func TestTranscript_F052_WrongArguments(t *testing.T)         { transcripts(t, "blocked_wrong_arguments") }
+func TestTranscript_BlockedOverTheLimit(t *testing.T)         { transcripts(t, "blocked_limit") }
+func TestTranscript_BlockedAllGoesToTheNextStep(t *testing.T) { transcripts(t, "blocked_all") }
+func TestTranscript_BlockedBesideOthers(t *testing.T)         { transcripts(t, "blocked_beside_others") }
+func TestTranscript_MoreCallsThanAreAnsweredAtAll(t *testing.T) {
+	transcripts(t, "calls_beyond_measure")
+}
 
 // People.
 
-func TestTranscript_CF_H01_CF_H02_HumanTool(t *testing.T)        { transcripts(t, "human_tool") }
-func TestTranscript_CF_H06_CF_H07_CF_H11_Approval(t *testing.T)  { transcripts(t, "approval") }
-func TestTranscript_CF_H08_Rejection(t *testing.T)               { transcripts(t, "rejection") }
-func TestTranscript_CF_H14_ApprovedToolFails(t *testing.T)       { transcripts(t, "approved_tool_fails") }
-func TestTranscript_CF_H16_FreeAndGated(t *testing.T)            { transcripts(t, "free_and_gated") }
-func TestTranscript_CF_H18_GatedAndHuman(t *testing.T)           { transcripts(t, "gated_and_human") }
-func TestTranscript_F023_SeveralQuestionsAtOnce(t *testing.T)    { transcripts(t, "three_questions") }
-func TestTranscript_F028_FalsyAnswers(t *testing.T)              { transcripts(t, "falsy_answers") }
-func TestTranscript_F030_WrongKindOfAnswer(t *testing.T)         { transcripts(t, "wrong_kind") }
-func TestTranscript_EditedArguments(t *testing.T)                { transcripts(t, "edited_arguments") }
-func TestTranscript_ExpiryIsNoRejection(t *testing.T)            { transcripts(t, "expiry") }
-func TestTranscript_CF_H04_SecondAnswer(t *testing.T)            { transcripts(t, "second_answer") }
-func TestTranscript_F025_AnswerToAnotherQuestion(t *testing.T)   { transcripts(t, "other_question") }
-func TestTranscript_ApproveAfterCancel(t *testing.T)             { transcripts(t, "approve_after_cancel") }
+func TestTranscript_CF_H01_CF_H02_HumanTool(t *testing.T)       { transcripts(t, "human_tool") }
+func TestTranscript_CF_H06_CF_H07_CF_H11_Approval(t *testing.T) { transcripts(t, "approval") }
+func TestTranscript_CF_H08_Rejection(t *testing.T)              { transcripts(t, "rejection") }
+func TestTranscript_CF_H14_ApprovedToolFails(t *testing.T)      { transcripts(t, "approved_tool_fails") }
+func TestTranscript_CF_H16_FreeAndGated(t *testing.T)           { transcripts(t, "free_and_gated") }
+func TestTranscript_CF_H18_GatedAndHuman(t *testing.T)          { transcripts(t, "gated_and_human") }
+func TestTranscript_F023_SeveralQuestionsAtOnce(t *testing.T)   { transcripts(t, "three_questions") }
+func TestTranscript_F028_FalsyAnswers(t *testing.T)             { transcripts(t, "falsy_answers") }
+func TestTranscript_F030_WrongKindOfAnswer(t *testing.T)        { transcripts(t, "wrong_kind") }
+func TestTranscript_EditedArguments(t *testing.T)               { transcripts(t, "edited_arguments") }
+func TestTranscript_ExpiryIsNoRejection(t *testing.T)           { transcripts(t, "expiry") }
+func TestTranscript_CF_H04_SecondAnswer(t *testing.T)           { transcripts(t, "second_answer") }
+func TestTranscript_F025_AnswerToAnotherQuestion(t *testing.T)  { transcripts(t, "other_question") }
+func TestTranscript_ApproveAfterCancel(t *testing.T)            { transcripts(t, "approve_after_cancel") }
 
 // Cancel.
 
-func TestTranscript_CancelWhileTheModelRuns(t *testing.T)       { transcripts(t, "cancel_model") }
-func TestTranscript_CF_R11_CancelDuringBackoff(t *testing.T)    { transcripts(t, "cancel_backoff") }
-func TestTranscript_CancelOfCallsThatNeverStarted(t *testing.T) { transcripts(t, "cancel_never_started") }
+func TestTranscript_CancelWhileTheModelRuns(t *testing.T)    { transcripts(t, "cancel_model") }
+func TestTranscript_CF_R11_CancelDuringBackoff(t *testing.T) { transcripts(t, "cancel_backoff") }
+func TestTranscript_CancelOfCallsThatNeverStarted(t *testing.T) {
+	transcripts(t, "cancel_never_started")
+}
 func TestTranscript_CancelOfCallsThatHadStarted(t *testing.T) {
 	transcripts(t, "cancel_result_in_grace", "cancel_grace_passed")
 }
-func TestTranscript_CancelWithdrawsQuestions(t *testing.T)     { transcripts(t, "cancel_questions") }
-func TestTranscript_CF_O14_CancelAfterTheEnd(t *testing.T)     { transcripts(t, "cancel_after_end") }
-func TestTranscript_CancelStoredBeforeRequest(t *testing.T)    { transcripts(t, "cancel_stored_before_request") }
+func TestTranscript_CancelWithdrawsQuestions(t *testing.T) { transcripts(t, "cancel_questions") }
+func TestTranscript_CF_O14_CancelAfterTheEnd(t *testing.T) { transcripts(t, "cancel_after_end") }
+func TestTranscript_CancelStoredBeforeRequest(t *testing.T) {
+	transcripts(t, "cancel_stored_before_request")
+}
 
 // Deadlines and timers.
 
@@ -132,19 +140,22 @@ func TestTranscript_StaleTimers(t *testing.T) { transcripts(t, "stale_timers") }
 
 // Failed model attempts.
 
-func TestTranscript_CF_R08_ModelRetry(t *testing.T)         { transcripts(t, "model_retry") }
-func TestTranscript_ModelRetryAfter(t *testing.T)           { transcripts(t, "model_retry_after") }
-func TestTranscript_ModelRetriesUsedUp(t *testing.T)        { transcripts(t, "model_retries_used_up") }
-func TestTranscript_CF_R04_RetryWithoutConfig(t *testing.T) { transcripts(t, "model_retry_default") }
-func TestTranscript_CF_R05_OneAttempt(t *testing.T)         { transcripts(t, "model_one_attempt") }
-func TestTranscript_ModelAnswersNothing(t *testing.T)       { transcripts(t, "model_no_message") }
+func TestTranscript_CF_R08_ModelRetry(t *testing.T)       { transcripts(t, "model_retry") }
+func TestTranscript_ModelRetryAfter(t *testing.T)         { transcripts(t, "model_retry_after") }
+func TestTranscript_ModelRetriesUsedUp(t *testing.T)      { transcripts(t, "model_retries_used_up") }
+func TestTranscript_CF_R09_TransientFailure(t *testing.T) { transcripts(t, "model_retry_default") }
+func TestTranscript_CF_R04_NoRetry(t *testing.T)          { transcripts(t, "model_no_retry") }
+func TestTranscript_CF_R05_OneAttempt(t *testing.T)       { transcripts(t, "model_one_attempt") }
+func TestTranscript_ModelAnswersNothing(t *testing.T)     { transcripts(t, "model_no_message") }
 
 // Faults of the mesh, and sizes.
 
 func TestTranscript_FailedEvent(t *testing.T) {
 	transcripts(t, "failed_event", "failed_event_started", "failed_timer", "failed_twice")
 }
-func TestTranscript_StateTooLarge(t *testing.T)   { transcripts(t, "state_too_large") }
+func TestTranscript_StateTooLarge(t *testing.T) {
+	transcripts(t, "state_too_large", "cancel_reason_too_large")
+}
 func TestTranscript_LargeValues(t *testing.T)     { transcripts(t, "large_values") }
 func TestTranscript_LargeTurn(t *testing.T)       { transcripts(t, "large_turn") }
 func TestTranscript_LargeTranscript(t *testing.T) { transcripts(t, "large_transcript") }
