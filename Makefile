@@ -1,0 +1,59 @@
+# Every target runs on a machine with Go, gcc and (test-all) node with npm.
+# Two packages at a time: the suites are made for two cores.
+
+GO       ?= go
+PARALLEL ?= -p 2
+TIMEOUT  ?= 10m
+BIN      := bin
+
+LINT_VERSION := v2.15.0
+LINT         := $(BIN)/golangci-lint-$(LINT_VERSION)
+NATS_VERSION := v0.5.1
+NATS         := $(BIN)/nats-$(NATS_VERSION)
+
+.PHONY: help build demo test test-all lint bench conformance clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+
+build: ## bin/crumb
+	$(GO) build -o $(BIN)/crumb ./cmd/crumb
+
+demo: ## the example end to end, without a network
+	$(GO) run ./cmd/crumb demo
+
+test: ## everything that needs Go only
+	$(GO) test -race $(PARALLEL) -timeout $(TIMEOUT) ./...
+
+# The suites behind the tag e2e only: `test` has run the rest. Their names begin
+# with TestE2E, so that -run leaves out what a tagged build contains as well.
+test-all: asyncapi $(NATS) ## the suites that need more than Go
+	NATS_CLI=$(abspath $(NATS)) $(GO) test -race -tags e2e -run '^TestE2E' $(PARALLEL) -timeout 15m ./...
+
+.PHONY: asyncapi
+asyncapi: ## schemas/asyncapi.yaml with the official parser
+	cd test/asyncapi && npm ci --no-audit --no-fund && npm test
+
+lint: $(LINT) ## golangci-lint, vet, gofmt, tidy modules
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt these:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) vet -tags e2e ./...
+	$(GO) mod tidy -diff
+	$(LINT) run --timeout 10m --concurrency 2
+
+bench: ## bench/ and the benchmarks of the packages; timings belong here, never to a test
+	$(GO) test -run '^$$' -bench . -benchmem -p 1 -timeout 30m ./...
+
+conformance: ## write docs/conformance.md again from the tests
+	$(GO) test ./internal/conformance -run TestTable_IsFresh -update
+
+clean: ## what the targets above made
+	rm -rf $(BIN) test/asyncapi/node_modules
+
+# Tools are installed by version into bin/, never through go.mod.
+$(LINT):
+	GOBIN=$(abspath $(BIN)) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	mv $(BIN)/golangci-lint $@
+
+$(NATS):
+	GOBIN=$(abspath $(BIN)) $(GO) install github.com/nats-io/natscli/nats@$(NATS_VERSION)
+	mv $(BIN)/nats $@
