@@ -185,3 +185,21 @@ func (f *Fleet) WaitFor(run crumbs.RunID, fits func(Stored) bool) []Stored {
 	f.t.Fatalf("run %s: the crumb did not come; there are %d", run, len(f.Crumbs(run)))
 	return nil
 }
+
+// WaitTrimmed waits until the record of an ended run has its final form, after
+// which nothing of the run is still to be sent.
+func (f *Fleet) WaitTrimmed(run crumbs.RunID) {
+	f.t.Helper()
+	bucket := f.Mesh.Conn.Bucket(crumbs.BucketRuns)
+	for range waitPolls {
+		r, err := bucket.Get(context.Background(), string(run))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if r.Header.Get("Nats-TTL") != "" {
+			return
+		}
+		<-time.After(waitPoll)
+	}
+	f.t.Fatalf("run %s: the record was not closed", run)
+}

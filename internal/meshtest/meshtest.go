@@ -8,9 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"testing"
-	"testing/synctest"
-
-	"github.com/nats-io/nats-server/v2/server/ats"
 
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/embedded"
@@ -62,6 +59,10 @@ func Start(t testing.TB, opts ...Option) *Mesh {
 	for _, opt := range opts {
 		opt(&o)
 	}
+	if !inBubble() {
+		alone.enterReal()
+		t.Cleanup(alone.leaveReal)
+	}
 	port := 0
 	if o.listen {
 		port = -1
@@ -89,32 +90,6 @@ func (m *Mesh) Connect(name string) *mesh.Conn {
 	m.t.Cleanup(c.Close)
 	m.conns = append(m.conns, c)
 	return c
-}
-
-// Main runs the tests of a package that starts servers inside and outside of
-// bubbles: call it from TestMain. Servers of one process share one clock
-// goroutine; holding it here keeps it from belonging to a bubble.
-func Main(m *testing.M) {
-	ats.Register()
-	code := m.Run()
-	ats.Unregister()
-	os.Exit(code)
-}
-
-// Bubble runs test in virtual time on a mesh of its own, whose connections and
-// server are gone when it ends. Its package needs Main.
-func Bubble(t *testing.T, test func(t *testing.T, m *Mesh), opts ...Option) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		m := Start(t, opts...)
-		defer m.Server.Stop()
-		defer func() {
-			for _, c := range m.conns {
-				c.Close()
-			}
-		}()
-		test(t, m)
-	})
 }
 
 // Logger writes warnings to standard error when the environment asks for it

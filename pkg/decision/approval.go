@@ -53,6 +53,8 @@ type Approval struct {
 	By       *crumbs.Principal `json:"by,omitempty"`       // who decided, as the run says once it did
 	At       *crumbs.Time      `json:"at,omitempty"`       // of the last change of status after open
 	Reason   string            `json:"reason,omitempty"`
+
+	TraceParent string `json:"traceparent,omitempty"` // of the run's root span; the answer is traced under it
 }
 
 // Query is the request of crumbs.EndpointApprovalsList. Empty fields choose everything.

@@ -13,8 +13,6 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 )
 
-func TestMain(m *testing.M) { meshtest.Main(m) }
-
 func TestBucket_CompareAndSet(t *testing.T) {
 	t.Parallel()
 	m := meshtest.Start(t)

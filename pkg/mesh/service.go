@@ -51,6 +51,11 @@ func (c *Conn) Serve(noun, description string, endpoints ...Endpoint) (micro.Ser
 			return nil, fault.From(err)
 		}
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	if err := c.NATS.FlushWithContext(ctx); err != nil { // the server knows the endpoints before anybody is told
+		return nil, unavailable(err, "endpoints of "+noun)
+	}
 	return svc, nil
 }
 

@@ -2,12 +2,10 @@ package approvals
 
 import (
 	"context"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
-	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/services/approvals/internal/worker"
 )
@@ -15,8 +13,6 @@ import (
 const (
 	// crumbsInHand is how many crumbs are worked on at once.
 	crumbsInHand = 64
-	// flushWait bounds how long NATS may take to know the endpoints.
-	flushWait = 5 * time.Second
 )
 
 // Run serves approvals until ctx ends, then finishes the crumbs in hand and
@@ -52,9 +48,6 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 			conn.Log.Debug("stop endpoints", "error", err)
 		}
 	}()
-	if err := conn.NATS.FlushTimeout(flushWait); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "NATS did not take the endpoints of approvals: %v", err)
-	}
 	group, work := errgroup.WithContext(ctx)
 	group.Go(func() error { return loop.Run(work) })
 	group.Go(func() error { return publisher.Run(work) })

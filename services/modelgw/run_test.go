@@ -19,8 +19,6 @@ import (
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/worker/gatewaytest"
 )
 
-func TestMain(m *testing.M) { gatewaytest.Main(m) }
-
 // apply stores an agent with one script, as `agents apply` does, and returns the
 // first call of a run of it.
 func apply(t *testing.T, b *gatewaytest.Bench, turns string) crumbs.ModelCall {
@@ -79,7 +77,7 @@ func next(call crumbs.ModelCall, retry bool) crumbs.ModelCall {
 
 func TestRun_Script(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		call := apply(t, b, `[
 			{"text": "Reading {{ .input.path }}.", "toolCalls": [
@@ -177,7 +175,7 @@ func checkDeltas(t *testing.T, deltas []gatewaytest.Delta) {
 // ctl.cancel does not wait for a slow script's next chunk.
 func TestRun_CancelBetweenChunks(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		call := apply(t, b, `[{"chunks": ["a", "b", "c"], "delayMs": 60000}]`)
 		stop := start(t, b, modelgw.Config{})
@@ -194,7 +192,7 @@ func TestRun_CancelBetweenChunks(t *testing.T) {
 
 func TestRun_ScriptFaults(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		call := apply(t, b, `[{"text": "{{ .results.tool_none }}"}]`)
 		broken := string(call.AgentID) + ".rev_broken"
@@ -235,7 +233,7 @@ func TestRun_ScriptFaults(t *testing.T) {
 
 func TestRun_IsPresentUntilItStops(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		stop := start(t, b, modelgw.Config{Providers: []string{gatewaytest.Provider}})
 		rows := func() (n int) {

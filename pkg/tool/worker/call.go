@@ -217,7 +217,9 @@ func (r *request) execute(c tool.Context, t tool.Tool) outcome {
 	started := time.Now()
 	ctx, span := otel.Tracer(tracerName).Start(c.Context, "execute_tool "+r.call.ToolName)
 	defer span.End()
-	span.SetAttributes(attribute.String("gen_ai.tool.name", r.call.ToolName), attribute.String("gen_ai.tool.call.id", string(r.call.CallID)))
+	span.SetAttributes(attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", r.call.ToolName),
+		attribute.String("gen_ai.tool.call.id", string(r.call.CallID)), attribute.String("gen_ai.agent.id", string(r.call.AgentID)),
+		attribute.String("crumbmesh.run.id", string(r.call.RunID)), attribute.Int("crumbmesh.call.attempt", r.call.Attempt))
 	ctx, stop := context.WithDeadline(ctx, r.call.DeadlineAt.Time)
 	defer stop()
 	unwatch := r.watch(ctx)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,16 +33,10 @@ type lab struct {
 	stops   []func()
 }
 
-// oneServer lets one nats-server run at a time: the clock that expires messages
-// is one of the process, and must be the bubble's.
-var oneServer sync.Mutex
-
 // inLab runs f in a bubble; workers it started are stopped at its end.
 func inLab(t *testing.T, f func(t *testing.T, l *lab), opts ...meshtest.Option) {
 	t.Helper()
-	oneServer.Lock()
-	defer oneServer.Unlock()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		m := meshtest.Start(t, append([]meshtest.Option{meshtest.WithSettings(inMemory)}, append(opts, meshtest.WithTopology([]string{group}, nil))...)...)
 		l := &lab{Mesh: m, t: t, results: make(chan crumbs.ToolResult, 64)}
 		defer func() {

@@ -169,6 +169,8 @@ func checkSize(made crumbs.Decision) error {
 }
 
 func (d *Desk) send(ctx context.Context, row decision.Approval) error {
+	ctx, span := startSpan(ctx, row)
+	defer span.End()
 	if d.AfterRecord != nil {
 		if err := d.AfterRecord(row.CheckpointID); err != nil {
 			return err

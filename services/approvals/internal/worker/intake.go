@@ -54,7 +54,7 @@ func (r *Register) take(ctx context.Context, subject string, header nats.Header,
 		return decision.Approval{}, err
 	}
 	if crumbs.Token(subject, tokenWhat) == "required" {
-		return r.required(ctx, subject, body, reference(event.Data))
+		return r.required(ctx, subject, body, reference(event.Data), event.TraceParent)
 	}
 	return r.resumed(ctx, subject, body)
 }
@@ -68,7 +68,7 @@ func reference(body json.RawMessage) *crumbs.DataRef {
 	return base.DataRef
 }
 
-func (r *Register) required(ctx context.Context, subject string, body json.RawMessage, ref *crumbs.DataRef) (decision.Approval, error) {
+func (r *Register) required(ctx context.Context, subject string, body json.RawMessage, ref *crumbs.DataRef, traceParent string) (decision.Approval, error) {
 	var q crumbs.HumanRequired
 	if err := crumbs.Decode(crumbs.TypeHumanRequired, body, &q); err != nil {
 		return decision.Approval{}, err
@@ -82,6 +82,9 @@ func (r *Register) required(ctx context.Context, subject string, body json.RawMe
 	}
 	return r.update(ctx, q.CheckpointID, func(row decision.Approval) (decision.Approval, bool, error) {
 		row, changed := question.Required(row, q)
+		if changed {
+			row.TraceParent = traceParent
+		}
 		return row, changed, nil
 	})
 }

@@ -19,8 +19,6 @@ import (
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/worker/gatewaytest"
 )
 
-func TestMain(m *testing.M) { gatewaytest.Main(m) }
-
 // adapter is a provider made of one function, which counts its calls.
 type adapter struct {
 	calls atomic.Int32

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/crumbmesh/crumbmesh/internal/meshtest"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
@@ -17,7 +18,7 @@ import (
 // again, and one result is left.
 func TestWorker_P11_RedeliveryRunsAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		ctx := context.Background()
 		seq := b.Send(gatewaytest.Call("run_1"))
@@ -54,7 +55,7 @@ func TestWorker_P11_RedeliveryRunsAgain(t *testing.T) {
 
 func TestWorker_P11_SecondRequestDropped(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		a := says("once")
 		stop := serve(t, b, a, oneAtATime)
@@ -74,7 +75,7 @@ func TestWorker_P11_SecondRequestDropped(t *testing.T) {
 // An attempt whose first request still runs drops the second one at once.
 func TestWorker_P11_SecondRequestWhileTheFirstRuns(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		a, started := hangs()
 		stop := serve(t, b, a)
@@ -136,7 +137,7 @@ func TestWorker_RedeliveryWhileItRuns(t *testing.T) {
 
 func TestWorker_P5_RevokedBeforeStartNeverAnswers(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		if started, err := b.Conn.Claims().Revoke(context.Background(), "run_1.1.m.1"); err != nil || started {
 			t.Fatalf("revoke: %v %v", started, err)
@@ -157,7 +158,7 @@ func TestWorker_P5_RevokedBeforeStartNeverAnswers(t *testing.T) {
 
 func TestWorker_P4_NeverStartsAfterStartBefore(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		a := says("late")
 		stop := serve(t, b, a, oneAtATime)
@@ -179,7 +180,7 @@ func TestWorker_P4_NeverStartsAfterStartBefore(t *testing.T) {
 // A call that killed three gateways is not given a fourth.
 func TestWorker_P7_Poison(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		seq := b.Send(gatewaytest.Call("run_1"))
 		for range mesh.StartsMax {

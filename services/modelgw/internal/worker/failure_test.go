@@ -5,9 +5,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/crumbmesh/crumbmesh/internal/meshtest"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/turn"
@@ -53,7 +53,7 @@ func TestWorker_Failures(t *testing.T) {
 
 func TestWorker_PanicLeavesTheLoopAlive(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		serve(t, b, &adapter{play: func(_ context.Context, call crumbs.ModelCall, yield func(turn.Event, error) bool) {
 			if call.RunID == "run_1" {

@@ -3,9 +3,9 @@ package worker_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/crumbmesh/crumbmesh/internal/meshtest"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
@@ -14,7 +14,7 @@ import (
 
 func TestWorker_CancelInMidStream(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		a, started := hangs()
 		serve(t, b, a)
@@ -37,7 +37,7 @@ func TestWorker_CancelInMidStream(t *testing.T) {
 // ctl.cancel got lost: the revoked claim stops the call at the next heartbeat.
 func TestWorker_P5_RevokedInMidStream(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		a, started := hangs()
 		stop := serve(t, b, a)
@@ -59,7 +59,7 @@ func TestWorker_P5_RevokedInMidStream(t *testing.T) {
 
 func TestWorker_Deadline(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		a, _ := hangs()
 		stop := serve(t, b, a)
@@ -97,7 +97,7 @@ func TestWorker_DeadlineBeforeTheStart(t *testing.T) {
 // gateway takes the call without waiting for AckWait.
 func TestWorker_ShutdownGivesTheCallBack(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		a, started := hangs()
 		stop := serve(t, b, a, func(c *mesh.ConsumeConfig) { c.Grace = time.Second })

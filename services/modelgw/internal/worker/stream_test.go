@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/codes"
@@ -12,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/crumbmesh/crumbmesh/internal/meshtest"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/turn"
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/worker/gatewaytest"
@@ -19,7 +19,7 @@ import (
 
 func TestWorker_StreamsThenAnswers(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		usage := &crumbs.Usage{InputTokens: 100, OutputTokens: 20}
 		a := &adapter{play: func(_ context.Context, _ crumbs.ModelCall, yield func(turn.Event, error) bool) {
@@ -112,7 +112,7 @@ func checkSpan(t *testing.T, spans *tracetest.SpanRecorder, r gatewaytest.Answer
 
 func TestWorker_SpansEnd(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		spans := tracetest.NewSpanRecorder()
 		a := &adapter{play: func(_ context.Context, call crumbs.ModelCall, yield func(turn.Event, error) bool) {
@@ -141,7 +141,7 @@ func TestWorker_SpansEnd(t *testing.T) {
 
 func TestWorker_WithoutDeltas(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
 		a := &adapter{play: func(_ context.Context, _ crumbs.ModelCall, yield func(turn.Event, error) bool) {
 			_ = yield(turn.Event{Kind: turn.Text, Piece: "quiet"}, nil) && yield(done("quiet"), nil)

@@ -82,7 +82,7 @@ func (w *Worker) traceWaits(s core.State) {
 		}
 		_, span := otel.Tracer(telemetry.Scope).Start(remote(t.TraceParent()), "human.wait "+r.ToolName,
 			trace.WithTimestamp(c.At.Add(-time.Duration(r.WaitedMs)*time.Millisecond).Time), trace.WithAttributes(
-				attribute.String("crumbmesh.checkpoint.id", string(r.CheckpointID)), attribute.String("crumbmesh.checkpoint.kind", r.Kind),
+				attribute.String("crumbmesh.run.id", string(s.Run.ID)), attribute.String("crumbmesh.checkpoint.id", string(r.CheckpointID)), attribute.String("crumbmesh.checkpoint.kind", r.Kind),
 				attribute.String("crumbmesh.checkpoint.outcome", r.Outcome), attribute.String("gen_ai.tool.name", r.ToolName)))
 		span.End(trace.WithTimestamp(c.At.Time))
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -28,16 +27,6 @@ const resultWait = 20 * time.Second
 type Bench struct {
 	*meshtest.Mesh
 	t testing.TB
-}
-
-// Main is the TestMain of packages whose servers run inside bubbles of virtual
-// time and outside at once. All servers of a process share one clock goroutine,
-// which belongs to the bubble of whichever server started first and must not be
-// ended from another: so it is started here, outside of all.
-func Main(m *testing.M) {
-	ats.Register()
-	defer ats.Unregister()
-	m.Run()
 }
 
 // Start starts a mesh that ends with the test.

@@ -1,0 +1,58 @@
+package otlp
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+func TestWanted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env  map[string]string
+		on   bool
+		code fault.Code
+	}{
+		"nothing said":         {nil, false, ""},
+		"endpoint":             {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, true, ""},
+		"traces endpoint":      {map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4318/v1/traces"}, true, ""},
+		"exporter otlp":        {map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true, ""},
+		"exporter none":        {map[string]string{"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, false, ""},
+		"disabled":             {map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "otlp"}, false, ""},
+		"exporter not built":   {map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, false, fault.InvalidConfig},
+		"protocol not built":   {map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, false, fault.InvalidConfig},
+		"protocol that it has": {map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, true, ""},
+	} {
+		on, err := wanted(func(k string) string { return c.env[k] })
+		if on != c.on || fault.CodeOf(err) != c.code {
+			t.Errorf("%s: %v %v, want %v %q", name, on, err, c.on, c.code)
+		}
+	}
+}
+
+// A short process exports all its spans before it exits; a collector that says
+// no, or is not there, costs at most the flush limit and fails nothing.
+func TestStart_F133_FlushesAtExit(t *testing.T) {
+	var posts atomic.Int64
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { posts.Add(1) }))
+	defer collector.Close()
+	for _, endpoint := range []string{collector.URL, "http://127.0.0.1:1"} {
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+		on, stop, err := Start(context.Background(), "test")
+		if err != nil || !on {
+			t.Fatal(on, err)
+		}
+		_, span := otel.Tracer("test").Start(context.Background(), "one")
+		span.End()
+		stop()
+	}
+	if posts.Load() != 1 {
+		t.Errorf("%d exports arrived, want 1", posts.Load())
+	}
+}
