@@ -113,11 +113,11 @@ func TestScan_SaysWhichFileIsBroken(t *testing.T) {
 
 func TestDocument_States(t *testing.T) {
 	t.Parallel()
-	sections, err := parseSections("# S\nF001  one\nF002  two  @why\nF003  three\nF004  four  @why\n", "why  Because.\n")
+	sections, err := parseSections("# S\nF001  one\nF002  two  @why\nF003  three\nF004  four  @why\n## More\nF005  five\nF006  six\n", "why  Because.\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pins := []Pin{{"F001", "TestB", "b"}, {"F001", "TestA", "a"}, {"F001", "TestC", "b"}, {"F004", "TestD", "a"}, {"F009", "TestE", "a"}}
+	pins := []Pin{{"F001", "TestB", "b"}, {"F001", "TestA", "a"}, {"F001", "TestC", "b"}, {"F004", "TestD", "a"}, {"F006", "TestF", "a"}, {"F009", "TestE", "a"}}
 	got := Document(sections, []Group{{"CF-K01", "Hooks", "Later."}}, pins)
 	for _, line := range []string{
 		"| S | 4 | 2 | 1 | 1 |",
@@ -125,11 +125,16 @@ func TestDocument_States(t *testing.T) {
 		"| F002 | two | *not yet:* Because. |",
 		"| F003 | three | **open**: no test carries this id yet |",
 		"| F004 | four | a: `TestD`<br>*in part:* Because. |",
+		"| More | 1 | 1 | 0 | 0 |",
+		"| F006 | six | a: `TestF` |",
 		"| CF-K01 | Hooks | Later. |",
 	} {
 		if !strings.Contains(got, line+"\n") {
 			t.Errorf("no line %q in:\n%s", line, got)
 		}
+	}
+	if strings.Contains(got, "F005") {
+		t.Error("F005 is beyond the promise and not pinned, and is shown all the same")
 	}
 	if diff := cmp.Diff([]Pin{{"F009", "TestE", "a"}}, Unknown(sections, pins)); diff != "" {
 		t.Error(diff)

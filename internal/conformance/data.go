@@ -26,6 +26,7 @@ type Case struct {
 // Section is a part of the document.
 type Section struct {
 	Title string
+	Extra bool // beyond what was promised: only the pinned cases are shown
 	Cases []Case
 }
 
@@ -76,8 +77,8 @@ func parseSections(cases, reasons string) ([]Section, error) {
 	var out []Section
 	seen, used := map[string]bool{}, map[string]bool{}
 	for _, line := range lines(cases) {
-		if title, ok := strings.CutPrefix(line, "# "); ok {
-			out = append(out, Section{Title: title})
+		if marks, title, ok := strings.Cut(line, " "); ok && strings.Trim(marks, "#") == "" {
+			out = append(out, Section{Title: title, Extra: marks == "##"})
 			continue
 		}
 		c, key, err := parseCase(line)

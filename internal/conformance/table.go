@@ -42,9 +42,13 @@ func Document(sections []Section, groups []Group, pins []Pin) string {
 	var body, summary strings.Builder
 	summary.WriteString("\n| | cases | pinned | not yet | open |\n|---|--:|--:|--:|--:|\n")
 	for _, s := range sections {
+		cases := s.Cases
+		if s.Extra {
+			cases = slices.DeleteFunc(slices.Clone(cases), func(c Case) bool { return len(byID[c.ID]) == 0 })
+		}
 		var pinned, waiting, missing int
 		fmt.Fprintf(&body, "\n## %s\n\n| case | what must hold | pinned by |\n|---|---|---|\n", s.Title)
-		for _, c := range s.Cases {
+		for _, c := range cases {
 			switch {
 			case len(byID[c.ID]) > 0:
 				pinned++
@@ -55,7 +59,7 @@ func Document(sections []Section, groups []Group, pins []Pin) string {
 			}
 			fmt.Fprintf(&body, "| %s | %s | %s |\n", c.ID, c.Title, cell(c, byID[c.ID]))
 		}
-		fmt.Fprintf(&summary, "| %s | %d | %d | %d | %d |\n", s.Title, len(s.Cases), pinned, waiting, missing)
+		fmt.Fprintf(&summary, "| %s | %d | %d | %d | %d |\n", s.Title, len(cases), pinned, waiting, missing)
 	}
 	body.WriteString("\n## Later releases\n\n| cases | what | why not yet |\n|---|---|---|\n")
 	for _, g := range groups {
