@@ -128,9 +128,9 @@ func (f *Fleet) Tools(group string, tools ...tool.Tool) *Service {
 // Apply makes definitions the project.
 func (f *Fleet) Apply(groups []string, definitions ...*agent.Definition) {
 	f.t.Helper()
-	req := crumbs.AgentsApply{Groups: map[string]int{}}
+	req := crumbs.AgentsApply{Groups: map[string]crumbs.Group{}}
 	for _, g := range groups {
-		req.Groups[g] = 0
+		req.Groups[g] = crumbs.Group{}
 	}
 	for _, d := range definitions {
 		body, err := json.Marshal(d)

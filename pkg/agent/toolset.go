@@ -39,8 +39,9 @@ type Entry struct {
 	Stream        bool            `json:"stream,omitempty"`
 	TimeoutMs     int64           `json:"timeoutMs,omitempty"`
 	IdleTimeoutMs int64           `json:"idleTimeoutMs,omitempty"`
-	Verdict       perm.Verdict    `json:"verdict"`        // allow or ask
-	Rule          string          `json:"rule,omitempty"` // the selector that decided
+	StartBeforeMs int64           `json:"startBeforeMs,omitempty"` // of the group in crumb.yaml; set by whoever pins the set
+	Verdict       perm.Verdict    `json:"verdict"`                 // allow or ask
+	Rule          string          `json:"rule,omitempty"`          // the selector that decided
 	Human         *Human          `json:"human,omitempty"`
 
 	args *argument.Schema // Schema compiled, after Compile

@@ -58,7 +58,7 @@ func startDemo() (*client.Client, func()) {
 		return approvals.Run(ctx, approvals.Config{Key: key, Ready: ready}, d.conn)
 	})
 	c := client.New(d.conn)
-	must(c.Apply(ctx, crumbs.AgentsApply{Agents: []json.RawMessage{must(json.Marshal(clerk()))}, Groups: map[string]int{"desk": 0}}))
+	must(c.Apply(ctx, crumbs.AgentsApply{Agents: []json.RawMessage{must(json.Marshal(clerk()))}, Groups: map[string]crumbs.Group{"desk": {}}}))
 	return c, d.end
 }
 

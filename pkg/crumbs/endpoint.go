@@ -107,9 +107,15 @@ type AgentGet struct {
 // AgentsApply replaces the project by a whole new one. With DryRun nothing is stored.
 type AgentsApply struct {
 	Agents    []json.RawMessage `json:"agents"` // definitions as pkg/agent encodes them
-	Groups    map[string]int    `json:"groups,omitempty"`
+	Groups    map[string]Group  `json:"groups,omitempty"`
 	Providers []string          `json:"providers,omitempty"`
 	DryRun    bool              `json:"dryRun,omitempty"`
+}
+
+// Group bounds the queue of a worker group.
+type Group struct {
+	MaxInFlight   int   `json:"maxInFlight,omitempty"`   // calls handed out at once; 0 = 10,000
+	StartBeforeMs int64 `json:"startBeforeMs,omitempty"` // how long a call may wait in the queue; 0 = 10 min, at most 24 h
 }
 
 // AgentsApplyReply answers agents.apply.

@@ -138,6 +138,22 @@ func (c *Conn) Last(ctx context.Context, stream, subject string) (*Stored, error
 	return &Stored{Subject: m.Subject, Sequence: m.Sequence, Header: m.Header, Data: m.Data, Time: m.Time}, nil
 }
 
+// Message returns the message at a sequence of a stream, nil when it is gone.
+func (c *Conn) Message(ctx context.Context, stream string, sequence uint64) (*Stored, error) {
+	s, err := c.stream(ctx, stream)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.GetMsg(ctx, sequence)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unavailable(err, "read "+stream)
+	}
+	return &Stored{Subject: m.Subject, Sequence: m.Sequence, Header: m.Header, Data: m.Data, Time: m.Time}, nil
+}
+
 // DeadLetter keeps a message that is given up, with the reason, on `dead.`.
 func (c *Conn) DeadLetter(ctx context.Context, stream string, run crumbs.RunID, d *Delivery, reason error) error {
 	if crumbs.CheckRunID("run", string(run)) != nil {

@@ -201,7 +201,7 @@ func TestFollow_O1_O2_DeltasAreMerged(t *testing.T) {
 // A reader's own slowness is no reason to call a delta missing.
 func TestFollow_SlowReaderMissesNothing(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		m := meshtest.Start(t)
 		a := newAuthor(t, m.Conn, "run_1")
 		a.crumbs(crumbs.TypeRunStarted)
@@ -301,7 +301,7 @@ func TestFollow_ClaimCheckIsReadWhole(t *testing.T) {
 // From now on: all runs, also those that began before, and none that ended.
 func TestFollow_AllFromNowOn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		m := meshtest.Start(t)
 		a, b := newAuthor(t, m.Conn, "run_1"), newAuthor(t, m.Conn, "run_2")
 		a.crumbs(crumbs.TypeRunStarted)
@@ -340,7 +340,7 @@ func TestFollow_AllFromNowOn(t *testing.T) {
 // leaves none behind.
 func TestFollow_ConsumerIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	meshtest.Virtual(t, func(t *testing.T) {
 		m, ctx := meshtest.Start(t), context.Background()
 		s, err := m.Conn.JS.Stream(ctx, crumbs.StreamCrumbs)
 		if err != nil {

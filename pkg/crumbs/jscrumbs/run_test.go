@@ -4,24 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"testing"
 
-	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs/jscrumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 )
-
-// TestMain starts the clock that all servers of a process share outside of every
-// bubble of virtual time: the server that happened to be first would start it in
-// its own, where it outlives the test.
-func TestMain(m *testing.M) {
-	ats.Register()
-	os.Exit(m.Run())
-}
 
 // agent writes all runs of these tests.
 const agent = crumbs.AgentID("publisher")

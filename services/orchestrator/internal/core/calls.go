@@ -132,7 +132,11 @@ func (d *decision) dispatch(c *Call, tool *agent.Entry, args json.RawMessage) {
 		timeout = d.p.Timing.ToolTimeout
 	}
 	c.Phase, c.Attempt, c.SentAt = Dispatched, c.Attempt+1, d.e.At
-	c.StartBefore = d.e.At.Add(d.p.Timing.StartBefore)
+	wait := d.p.Timing.StartBefore
+	if tool.StartBeforeMs > 0 {
+		wait = ms(tool.StartBeforeMs)
+	}
+	c.StartBefore = d.e.At.Add(wait)
 	c.Deadline = c.StartBefore.Add(timeout + d.p.Timing.Slack)
 	d.calls = append(d.calls, &crumbs.ToolCalled{Base: d.base(crumbs.TypeToolCalled), ToolCallID: c.ID, ToolName: tool.Leaf, Tool: tool.PermID,
 		Args: args, Group: tool.Group, Effect: tool.Effect})

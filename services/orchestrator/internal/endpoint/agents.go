@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
@@ -15,6 +17,9 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/registry"
 )
+
+// startBeforeMax keeps every request younger than its claim.
+const startBeforeMax = 24 * time.Hour
 
 func (e *Endpoints) agents(ctx context.Context, _ json.RawMessage) (any, error) {
 	p, _, err := e.Registry.Project(ctx)
@@ -93,12 +98,12 @@ func (e *Endpoints) apply(ctx context.Context, body json.RawMessage) (any, error
 		p.Agents[d.ID] = d.Revision()
 		names = append(names, string(d.ID)+"="+p.Agents[d.ID])
 	}
-	for g, limit := range r.Groups {
-		if err := crumbs.CheckName("group", g); err != nil {
+	for g, limits := range r.Groups {
+		if err := checkGroup(g, limits); err != nil {
 			return nil, err
 		}
-		topology.Groups[g] = limit
-		names = append(names, "group "+g)
+		topology.Groups[g] = limits.MaxInFlight
+		names = append(names, fmt.Sprintf("group %s %d %d", g, limits.MaxInFlight, limits.StartBeforeMs))
 	}
 	for _, name := range r.Providers {
 		if err := crumbs.CheckName("provider", name); err != nil {
@@ -121,6 +126,16 @@ func (e *Endpoints) apply(ctx context.Context, body json.RawMessage) (any, error
 		return nil, fault.New(fault.Unavailable, "another project was applied at the same time; look at it and apply again")
 	}
 	return reply, err
+}
+
+func checkGroup(name string, g crumbs.Group) error {
+	if err := crumbs.CheckName("group", name); err != nil {
+		return err
+	}
+	if g.MaxInFlight < 0 || g.StartBeforeMs < 0 || g.StartBeforeMs > startBeforeMax.Milliseconds() {
+		return fault.New(fault.InvalidConfig, "group %s: expected maxInFlight of at least 0 and startBeforeMs of 0 to %d", name, startBeforeMax.Milliseconds())
+	}
+	return nil
 }
 
 // refused turns a list of faults into one that names them all.

@@ -88,7 +88,7 @@ func (e *Endpoints) start(ctx context.Context, body json.RawMessage) (any, error
 	s, err := e.state(ctx, r.RunID)
 	switch {
 	case err == nil && !s.Run.Tombstone && s.Run.RequestHash != worker.RequestHash(r):
-		return nil, fault.New(fault.RunConflict, "run id %s was used before with another request; choose another id", r.RunID)
+		return nil, conflict(r.RunID)
 	case err == nil && !s.Run.Tombstone:
 		reply.Created = false
 		return reply, nil
@@ -107,10 +107,41 @@ func (e *Endpoints) start(ctx context.Context, body json.RawMessage) (any, error
 		return nil, err
 	}
 	mesh.InjectTrace(ctx, msg)
-	if _, err := e.Conn.Publish(ctx, msg, jetstream.WithMsgID(string(r.RunID))); err != nil {
+	ack, err := e.Conn.Publish(ctx, msg, jetstream.WithMsgID(string(r.RunID)))
+	if err != nil {
 		return nil, err
 	}
+	if ack.Duplicate {
+		reply.Created = false
+		return reply, e.sameRequest(ctx, r, ack.Sequence)
+	}
 	return reply, nil
+}
+
+// sameRequest compares a request with the one that waits under its run id. One
+// that is gone was taken by the run, whose record then tells.
+func (e *Endpoints) sameRequest(ctx context.Context, r crumbs.RunRequest, sequence uint64) error {
+	m, err := e.Conn.Message(ctx, crumbs.StreamRequests, sequence)
+	if err != nil {
+		return err
+	}
+	hash := ""
+	if m != nil {
+		var waiting crumbs.RunRequest
+		if json.Unmarshal(m.Data, &waiting) == nil {
+			hash = worker.RequestHash(waiting)
+		}
+	} else if s, err := e.state(ctx, r.RunID); err == nil {
+		hash = s.Run.RequestHash
+	}
+	if hash != "" && hash != worker.RequestHash(r) {
+		return conflict(r.RunID)
+	}
+	return nil
+}
+
+func conflict(run crumbs.RunID) error {
+	return fault.New(fault.RunConflict, "run id %s was used before with another request; choose another id", run)
 }
 
 // state reads a run's record. It fails with RUN_NOT_FOUND.

@@ -32,7 +32,7 @@ const cacheMax = 1024
 type Project struct {
 	Revision string                    `json:"revision"`
 	Agents   map[crumbs.AgentID]string `json:"agents"`
-	Groups   map[string]int            `json:"groups,omitempty"`
+	Groups   map[string]crumbs.Group   `json:"groups,omitempty"`
 	At       crumbs.Time               `json:"at"`
 }
 
@@ -44,7 +44,7 @@ type Registry struct {
 	mu          sync.Mutex
 	definitions map[string]*agent.Definition
 	sets        map[string]*agent.ToolSet
-	pins        map[string]pin // by agent revision
+	pins        map[string]pin // by agent and project revision
 	announced   map[string]agent.Announcement
 	generation  uint64 // of announced
 	queues      map[string]bool
@@ -198,9 +198,10 @@ func (r *Registry) Apply(ctx context.Context, p Project, definitions []*agent.De
 }
 
 // Pin assembles the tool set of a definition and stores it by its hash, once.
-func (r *Registry) Pin(ctx context.Context, d *agent.Definition, revision string) (*agent.ToolSet, string, []string, error) {
+func (r *Registry) Pin(ctx context.Context, d *agent.Definition, revision string, p Project) (*agent.ToolSet, string, []string, error) {
+	key := revision + " " + p.Revision
 	r.mu.Lock()
-	got, ok := r.pins[revision]
+	got, ok := r.pins[key]
 	generation := r.generation
 	r.mu.Unlock()
 	if ok && got.generation == generation {
@@ -209,6 +210,9 @@ func (r *Registry) Pin(ctx context.Context, d *agent.Definition, revision string
 	set, warnings, err := agent.Assemble(d, r.lookup, func(group string) bool { return r.hasQueue(ctx, group) })
 	if err != nil {
 		return nil, "", nil, err
+	}
+	for i := range set.Entries {
+		set.Entries[i].StartBeforeMs = p.Groups[set.Entries[i].Group].StartBeforeMs
 	}
 	if err := set.Compile(); err != nil {
 		return nil, "", nil, err
@@ -220,7 +224,7 @@ func (r *Registry) Pin(ctx context.Context, d *agent.Definition, revision string
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	bound(r.pins)
-	r.pins[revision] = pin{set, hash, warnings, generation}
+	r.pins[key] = pin{set, hash, warnings, generation}
 	return set, hash, warnings, nil
 }
 

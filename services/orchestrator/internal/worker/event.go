@@ -155,7 +155,7 @@ func (w *Worker) admit(ctx context.Context, in *incoming) (core.Event, core.Pinn
 	if !w.registry.HasProvider(ctx, pinned.Agent.Model.Provider) {
 		return refuse(w.registry.UnknownProvider(ctx, pinned.Agent.Model.Provider))
 	}
-	set, hash, warnings, err := w.registry.Pin(ctx, pinned.Agent, revision)
+	set, hash, warnings, err := w.registry.Pin(ctx, pinned.Agent, revision, project)
 	if code := fault.CodeOf(err); code == fault.ToolNotFound && time.Since(in.delivery.Stored) < admissionWait {
 		return event, pinned, mesh.Retry(admissionAsk, err) // its worker may be starting
 	}
