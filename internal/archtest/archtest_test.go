@@ -85,6 +85,10 @@ func rules() []rule {
 		{"Tags", archtest.Tags, map[string]string{
 			"pkg/a/a.go": "//go:build unix && !slow\n\npackage a\n", "pkg/a/b.go": "//go:build e2e\n\npackage a\n",
 		}, []string{"pkg/a/a.go:1: build tag slow"}},
+		{"EndToEnd", archtest.EndToEnd, map[string]string{
+			"pkg/a/a_test.go": "//go:build unix\n\npackage a\nfunc TestE2E_x() {}\nfunc TestY() {}\n",
+			"pkg/a/b_test.go": "//go:build e2e && unix\n\npackage a\nfunc TestE2E_z() {}\nfunc TestMain() {}\nfunc TestOther() {}\n",
+		}, []string{"a_test.go:4: TestE2E_x", "b_test.go:6: TestOther"}},
 		{"Links", archtest.Links, map[string]string{
 			"README.md":     "# A b\n[x](docs/a.md) [y](docs/none.md) [z](docs/a.md#part-two) [w](docs/a.md#part-three)\n[h](#a-b) [n](https://example.org/none) `[c](none)`\n```\n[f](none)\n```\n",
 			"docs/a.md":     "## Part *two*\n[up](../../x.md)\n",

@@ -127,3 +127,42 @@ func Tags(t *Tree) []string {
 	}
 	return out
 }
+
+// endToEnd begins the names of tests behind the tag e2e, by which `make test-all`
+// runs them alone.
+const endToEnd = "TestE2E"
+
+// EndToEnd finds tests behind the tag e2e under another name, which would never
+// run, and tests of that name outside of it.
+func EndToEnd(t *Tree) []string {
+	var out []string
+	for _, f := range t.Files {
+		tagged := f.needs("e2e")
+		for _, d := range f.Tree.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || !f.Test || !strings.HasPrefix(fn.Name.Name, "Test") || fn.Name.Name == "TestMain" {
+				continue
+			}
+			if strings.HasPrefix(fn.Name.Name, endToEnd) != tagged {
+				out = append(out, fmt.Sprintf("%s: %s: tests behind the tag e2e, and no others, begin with %s", f.at(fn.Pos()), fn.Name.Name, endToEnd))
+			}
+		}
+	}
+	return out
+}
+
+// needs reports whether a file is built with the tag only.
+func (f File) needs(tag string) bool {
+	for _, group := range f.Tree.Comments {
+		for _, c := range group.List {
+			if !constraint.IsGoBuild(c.Text) || c.Pos() > f.Tree.Package {
+				continue
+			}
+			expr, err := constraint.Parse(c.Text)
+			if err == nil && expr.Eval(func(string) bool { return true }) && !expr.Eval(func(t string) bool { return t != tag }) {
+				return true
+			}
+		}
+	}
+	return false
+}
