@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/render"
+	"github.com/crumbmesh/crumbmesh/pkg/client"
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/decision"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+type approvalsCommand struct {
+	List    approvalsListCommand    `cmd:"" help:"List questions, the oldest first."`
+	Show    approvalsShowCommand    `cmd:"" help:"Show a question whole."`
+	Approve approvalsApproveCommand `cmd:"" help:"Approve a call, as asked or with other arguments."`
+	Reject  approvalsRejectCommand  `cmd:"" help:"Reject a call or a question."`
+	Answer  approvalsAnswerCommand  `cmd:"" help:"Answer a question with a value."`
+}
+
+type approvalsListCommand struct {
+	Status string `help:"open, decided, applied, expired, withdrawn or all." enum:"open,decided,applied,expired,withdrawn,all" default:"open"`
+	RunID  string `name:"run" help:"Of one run." placeholder:"RUN"`
+	Limit  int    `help:"At most so many." placeholder:"N"`
+}
+
+// Run prints the questions.
+func (cmd approvalsListCommand) Run(i *invocation) error {
+	mesh, err := i.connect()
+	if err != nil {
+		return err
+	}
+	defer mesh.Close()
+	query := decision.Query{Status: decision.Status(cmd.Status), RunID: crumbs.RunID(cmd.RunID), Limit: cmd.Limit}
+	if cmd.Status == "all" {
+		query.Status = ""
+	}
+	page, err := mesh.Approvals(i.ctx, query)
+	if err != nil {
+		return err
+	}
+	table := render.Table{Header: []string{"CHECKPOINT", "STATUS", "KIND", "TOOL", "ARGUMENTS"}}
+	for _, a := range page.Approvals {
+		if i.globals.JSON {
+			if err := i.document(a); err != nil {
+				return err
+			}
+			continue
+		}
+		kind, tool, args := "", "", ""
+		if q := a.Checkpoint; q != nil {
+			kind, tool, args = q.Kind, q.ToolName, render.Value(q.Args)
+		}
+		table.Add(string(a.CheckpointID), string(a.Status), kind, tool, args)
+	}
+	if page.Truncated {
+		i.say("crumb: there are more; narrow the list with --run or raise --limit")
+	}
+	if !i.globals.JSON && len(page.Approvals) == 0 {
+		i.say("no questions")
+	}
+	return table.Write(i.std.Out)
+}
+
+// checkpoint is the argument of the commands on one question.
+type checkpoint struct {
+	Checkpoint string `arg:"" help:"Id of the question (crumb approvals list)."`
+}
+
+type approvalsShowCommand struct {
+	checkpoint
+}
+
+// Run prints one question.
+func (cmd approvalsShowCommand) Run(i *invocation) error {
+	mesh, err := i.connect()
+	if err != nil {
+		return err
+	}
+	defer mesh.Close()
+	a, err := mesh.Approval(i.ctx, crumbs.CheckpointID(cmd.Checkpoint))
+	if err != nil {
+		return err
+	}
+	return i.show(a)
+}
+
+type approvalsApproveCommand struct {
+	checkpoint
+	Args   string `help:"Other arguments for the call: JSON or @FILE; checked against the tool's schema." placeholder:"JSON|@FILE"`
+	Reason string `help:"Why." placeholder:"TEXT"`
+}
+
+// Run approves.
+func (cmd approvalsApproveCommand) Run(i *invocation) error {
+	a := client.Answer{Outcome: crumbs.DecideApprove, Reason: cmd.Reason}
+	if cmd.Args != "" {
+		args, err := i.readDocument("--args", cmd.Args)
+		if err != nil {
+			return err
+		}
+		if args[0] != '{' {
+			return fault.New(fault.InvalidConfig, `--args: expected a JSON object like {"title":"…"} or @FILE with one`)
+		}
+		a.Args = args
+	}
+	return i.decide(cmd.Checkpoint, a)
+}
+
+type approvalsRejectCommand struct {
+	checkpoint
+	Reason string `help:"Why; the model reads it." placeholder:"TEXT"`
+}
+
+// Run rejects.
+func (cmd approvalsRejectCommand) Run(i *invocation) error {
+	return i.decide(cmd.Checkpoint, client.Answer{Outcome: crumbs.DecideReject, Reason: cmd.Reason})
+}
+
+type approvalsAnswerCommand struct {
+	checkpoint
+	Value  string `arg:"" help:"JSON if it is JSON, else a text; @FILE and - are read. A value that begins with a dash goes behind --."`
+	Reason string `help:"Why." placeholder:"TEXT"`
+}
+
+// Run answers with a value. Approvals are not answered this way: the mesh
+// refuses a value for them.
+func (cmd approvalsAnswerCommand) Run(i *invocation) error {
+	value, err := i.readDocument("VALUE", cmd.Value)
+	if err != nil {
+		return err
+	}
+	return i.decide(cmd.Checkpoint, client.Answer{Outcome: crumbs.DecideAnswer, Value: value, Reason: cmd.Reason})
+}
+
+// decide sends an answer and says what became of it.
+func (i *invocation) decide(id string, a client.Answer) error {
+	mesh, err := i.connect()
+	if err != nil {
+		return err
+	}
+	defer mesh.Close()
+	a.By, a.Via = principal(), decision.ViaCLI
+	receipt, err := mesh.Resume(i.ctx, crumbs.CheckpointID(id), a)
+	if err != nil {
+		return err
+	}
+	if i.globals.JSON {
+		return i.document(receipt)
+	}
+	word := map[string]string{crumbs.DecideApprove: "approved", crumbs.DecideReject: "rejected", crumbs.DecideAnswer: "answered"}[a.Outcome]
+	if receipt.Applied {
+		return i.print("%s: %s, the run went on with it", id, word)
+	}
+	return i.print("%s: %s, recorded", id, word)
+}

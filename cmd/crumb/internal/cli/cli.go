@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/terminal"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+const description = "crumbmesh: agents on NATS JetStream. Exit status: 0 completed, 1 failed or cancelled, 2 usage or validation, 3 waits for a person."
+
+// globals are the flags of every command.
+type globals struct {
+	Server string `help:"NATS server of the mesh (default nats://127.0.0.1:4222)." env:"NATS_URL" placeholder:"URL"`
+	Creds  string `help:"NATS credentials file." env:"NATS_CREDS" type:"path" placeholder:"FILE"`
+	NKey   string `name:"nkey" help:"NATS NKEY seed file." env:"NATS_NKEY" type:"path" placeholder:"FILE"`
+	JSON   bool   `name:"json" help:"One JSON document a line on standard output, nothing else there."`
+}
+
+// commands is the command line. What is not built yet is not here.
+type commands struct {
+	globals
+
+	Demo      demoCommand      `cmd:"" help:"Run the example end to end, without a network."`
+	Dev       devCommand       `cmd:"" help:"Serve a project folder: a whole mesh in one process."`
+	Run       runCommand       `cmd:"" help:"Start a run of an agent and follow it."`
+	Watch     watchCommand     `cmd:"" help:"Follow the crumbs of a run, or of all."`
+	Approvals approvalsCommand `cmd:"" help:"Questions to people and their answers."`
+	Runs      runsCommand      `cmd:"" help:"Look at runs, cancel one."`
+	Tools     toolsCommand     `cmd:"" help:"Look at the tools that workers announced."`
+	Agents    agentsCommand    `cmd:"" help:"Look at agents, validate and apply a folder of them."`
+	Version   versionCommand   `cmd:"" help:"Print the version."`
+}
+
+// exited carries the status of kong's own exits (--help) up to Main.
+type exited int
+
+// Main runs one command line and returns the exit status.
+func Main(ctx context.Context, args []string, std terminal.Stdio) (status int) {
+	defer func() {
+		if r := recover(); r != nil {
+			code, ok := r.(exited)
+			if !ok {
+				panic(r)
+			}
+			status = int(code)
+		}
+	}()
+	var line commands
+	inv := &invocation{ctx: ctx, std: std, globals: &line.globals}
+	app, err := kong.New(&line,
+		kong.Name("crumb"), kong.Description(description), kong.Writers(std.Out, std.Err),
+		kong.Exit(func(code int) { panic(exited(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.Bind(inv),
+	)
+	if err != nil {
+		return inv.report(err)
+	}
+	parsed, err := app.Parse(args)
+	if err != nil {
+		line.JSON = line.JSON || slices.Contains(args, "--json") // parsing may have stopped before it
+		return inv.report(usage(err))
+	}
+	return inv.report(parsed.Run())
+}
+
+// usage is what is wrong with a command line, and where the right one is shown.
+func usage(err error) error {
+	help := "crumb --help"
+	var p *kong.ParseError
+	if errors.As(err, &p) && p.Context != nil && p.Context.Command() != "" {
+		help = "crumb " + commandWords(p.Context) + " --help"
+	}
+	return fault.New(fault.InvalidConfig, "%s; see `%s`", err, help)
+}
+
+// commandWords is the command that was recognized, without its arguments.
+func commandWords(c *kong.Context) string {
+	words := ""
+	for _, p := range c.Path {
+		if p.Command != nil {
+			if words != "" {
+				words += " "
+			}
+			words += p.Command.Name
+		}
+	}
+	return words
+}

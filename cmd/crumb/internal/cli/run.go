@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/render"
+	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/terminal"
+	"github.com/crumbmesh/crumbmesh/pkg/client"
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+)
+
+type runCommand struct {
+	Agent  string `arg:"" help:"Id of the agent."`
+	Input  string `help:"Input: JSON, @FILE, - for standard input, or a text." placeholder:"JSON|@FILE|-|TEXT"`
+	RunID  string `name:"run-id" help:"Id of the run, also its idempotency key: the same id and request start one run." placeholder:"ID"`
+	Detach bool   `help:"Print the run's id and do not follow it."`
+}
+
+// Help says what the flags do not.
+func (runCommand) Help() string {
+	return "Crumbs go to standard error as they happen, the output to standard output. On a terminal approvals and questions are asked; elsewhere the command ends with status 3 and prints how to answer. Interrupting it leaves the run alone."
+}
+
+// Run starts the run and follows it.
+func (cmd runCommand) Run(i *invocation) error {
+	request := client.Request{Agent: crumbs.AgentID(cmd.Agent), RunID: crumbs.RunID(cmd.RunID)}
+	if cmd.Input != "" {
+		input, err := i.readDocument("--input", cmd.Input)
+		if err != nil {
+			return err
+		}
+		request.Input = input
+	}
+	mesh, err := i.connect()
+	if err != nil {
+		return err
+	}
+	defer mesh.Close()
+	run, err := mesh.Start(i.ctx, request)
+	if err != nil {
+		return err
+	}
+	if cmd.Detach {
+		if i.globals.JSON {
+			return i.document(crumbs.RunStartReply{RunID: run.ID, AgentID: run.Agent, Created: run.Created})
+		}
+		return i.print("%s", run.ID)
+	}
+	if !run.Created {
+		i.say("crumb: run %s was started before; following it", run.ID)
+	}
+	talk := i.conversation(mesh)
+	talk.print = i.printer(i.std.Err).item
+	if i.std.Interactive() {
+		talk.lines = terminal.NewLines(i.std.In)
+	}
+	return i.follow(mesh, run, talk)
+}
+
+// conversation returns one in which nobody is asked yet.
+func (i *invocation) conversation(mesh *client.Client) *conversation {
+	return &conversation{inv: i, answer: func(ctx context.Context, checkpoint crumbs.CheckpointID, a client.Answer) error {
+		_, err := mesh.Resume(ctx, checkpoint, a)
+		return err
+	}}
+}
+
+// follow talks until the run ends or is left waiting, and gives the status.
+func (i *invocation) follow(mesh *client.Client, run client.Run, talk *conversation) error {
+	end, err := talk.run(i.ctx, mesh.Follow(i.ctx, run.ID, client.Started(run.Agent)))
+	if errors.Is(err, context.Canceled) {
+		i.say("\ncrumb: no longer following; the run goes on: `%s watch %s`, `%s runs cancel %s`", i.self(), run.ID, i.self(), run.ID)
+		return ended(statusFailed)
+	}
+	if err != nil {
+		return err
+	}
+	return i.conclude(run.ID, end)
+}
+
+// conclude prints a run's output, or how to answer what it waits for.
+func (i *invocation) conclude(run crumbs.RunID, end ending) error {
+	switch end.last.Type {
+	case crumbs.TypeRunEnded:
+		var c crumbs.RunEnded
+		if err := end.last.Decode(&c); err != nil {
+			return err
+		}
+		if i.globals.JSON {
+			return nil
+		}
+		return i.printer(i.std.Out).output(c)
+	case crumbs.TypeAgentError:
+		var c crumbs.AgentError
+		if err := end.last.Decode(&c); err != nil {
+			return err
+		}
+		if end.last.Seq == 1 { // refused: it never ran
+			return ended(statusOf(c.Error.Code))
+		}
+		return ended(statusFailed)
+	}
+	i.say("\n%s waits for a person:", run)
+	for _, q := range end.open {
+		i.say("  %s", i.howToAnswer(q))
+	}
+	i.say("then follow it with `%s watch %s`", i.self(), run)
+	return ended(statusSuspended)
+}
+
+func (i *invocation) howToAnswer(q question) string {
+	what := render.OneLine(q.ToolName) + " " + render.Value(q.Args)
+	if q.Kind == crumbs.KindApproval {
+		return fmt.Sprintf("%s approvals approve %s     # or reject: %s", i.self(), q.CheckpointID, what)
+	}
+	return fmt.Sprintf("%s approvals answer %s VALUE   # %s", i.self(), q.CheckpointID, what)
+}
+
+// self is how this mesh is called from the same shell: the server's flag, where
+// the environment does not say it.
+func (i *invocation) self() string {
+	if env, _ := i.std.Env("NATS_URL"); i.globals.Server != "" && env != i.globals.Server {
+		return "crumb --server " + i.globals.Server
+	}
+	return "crumb"
+}
+
+// warn prints what went wrong without ending the command.
+func (i *invocation) warn(err error) {
+	_, lines := explain(err)
+	for _, line := range lines {
+		i.say("crumb: %s", render.OneLine(line))
+	}
+}

@@ -1,0 +1,192 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
+	"github.com/crumbmesh/crumbmesh/pkg/client"
+	"github.com/crumbmesh/crumbmesh/pkg/decision"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh/embedded"
+	"github.com/crumbmesh/crumbmesh/pkg/tool"
+	"github.com/crumbmesh/crumbmesh/services/approvals"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator"
+)
+
+// What stands in a store folder.
+const (
+	serverFolder = "nats"
+	keyFile      = "approvals.key"
+	folderMode   = 0o700 // prompts, arguments and results are in it
+)
+
+// AnyPort lets the system choose the port of the listener.
+const AnyPort = -1
+
+// Config describes a mesh.
+type Config struct {
+	Store string // folder of streams and key; made when it is not there
+	Port  int    // of the NATS listener on the loopback; 0: none; AnyPort: any free one
+	Log   *slog.Logger
+	// Tools are Go tools served in this process, by group; the command of such a
+	// group is not started.
+	Tools map[string][]tool.Tool
+	// Output takes each line that a group's command prints.
+	Output func(group, line string)
+}
+
+// Mesh is a running mesh.
+type Mesh struct {
+	// Client reaches the mesh without a socket.
+	Client *client.Client
+
+	cfg      Config
+	server   *embedded.Server
+	key      decision.Key
+	verifier *decision.Verifier
+	conn     *mesh.Conn
+	failed   chan error
+
+	mu       sync.Mutex
+	services []*part
+	parts    map[string]*part // of the project, by name
+	retired  []*part          // replaced, with calls still in hand
+}
+
+// Start starts the server and the services that no project changes. It fails with
+// INVALID_CONFIG when the store cannot be used or the port is taken.
+func Start(ctx context.Context, cfg Config) (*Mesh, error) {
+	m := &Mesh{cfg: cfg, parts: map[string]*part{}, failed: make(chan error, 1)}
+	if err := m.start(ctx); err != nil {
+		m.Stop()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *Mesh) start(ctx context.Context) (err error) {
+	if err := os.MkdirAll(m.cfg.Store, folderMode); err != nil {
+		return fault.Wrap(fault.InvalidConfig, err, "the store folder %s cannot be made: %v", m.cfg.Store, err)
+	}
+	if m.key, err = decision.LoadOrCreate(filepath.Join(m.cfg.Store, keyFile)); err != nil {
+		return err
+	}
+	if m.verifier, err = decision.NewVerifier(m.key.Public()); err != nil {
+		return err
+	}
+	if m.server, err = embedded.Start(embedded.Config{Store: filepath.Join(m.cfg.Store, serverFolder), Port: m.cfg.Port}); err != nil {
+		return err
+	}
+	if m.conn, err = m.connect(ctx, "crumb"); err != nil {
+		return err
+	}
+	m.Client = client.New(m.conn)
+	if err := m.conn.Ensure(ctx, mesh.Topology{Providers: map[string]int{agent.ScriptProvider: 0}}); err != nil {
+		return err
+	}
+	return errors.Join(m.service(ctx, "orchestrator", m.orchestrator), m.service(ctx, "approvals", m.approvals))
+}
+
+// orchestrator believes what a request says of its principal: whoever reaches
+// this mesh is on this machine.
+func (m *Mesh) orchestrator(ctx context.Context, conn *mesh.Conn, h hooks) error {
+	return orchestrator.Run(ctx, orchestrator.Config{Verify: m.verifier.Verify, TrustPrincipal: true, Ready: h.ready, Health: h.health}, conn)
+}
+
+func (m *Mesh) approvals(ctx context.Context, conn *mesh.Conn, h hooks) error {
+	return approvals.Run(ctx, approvals.Config{Key: m.key, Ready: h.ready}, conn)
+}
+
+// service starts a service and waits until it is ready.
+func (m *Mesh) service(ctx context.Context, name string, run connected) error {
+	p := begin(name, "", m.onOwnConnection(name, run), m.fail)
+	m.mu.Lock()
+	m.services = append(m.services, p)
+	m.mu.Unlock()
+	return p.up(ctx)
+}
+
+// connected is a service that is given its connection.
+type connected func(context.Context, *mesh.Conn, hooks) error
+
+// onOwnConnection gives a service a connection of its own, as in a deployment.
+func (m *Mesh) onOwnConnection(name string, run connected) func(context.Context, hooks) error {
+	return func(ctx context.Context, h hooks) error {
+		conn, err := m.connect(ctx, name)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return run(ctx, conn, h)
+	}
+}
+
+func (m *Mesh) connect(ctx context.Context, name string) (*mesh.Conn, error) {
+	return mesh.Connect(ctx, mesh.ConnectConfig{InProcess: m.server, Name: name, Settings: mesh.DevSettings(), Logger: m.cfg.Log.With("service", name)})
+}
+
+// URL is where clients reach the mesh, "" without a listener.
+func (m *Mesh) URL() string { return m.server.URL() }
+
+// PublicKey is what workers verify decisions with.
+func (m *Mesh) PublicKey() string { return m.key.Public() }
+
+// Failed has the error of the first part that ended by itself: a mesh without it
+// would only look alive.
+func (m *Mesh) Failed() <-chan error { return m.failed }
+
+func (m *Mesh) fail(err error) {
+	select {
+	case m.failed <- err:
+	default:
+	}
+}
+
+// Health returns why the mesh is not ready, nil when it is.
+func (m *Mesh) Health() error {
+	errs := []error{m.conn.Health()}
+	for _, p := range m.all() {
+		errs = append(errs, p.health())
+	}
+	return errors.Join(errs...)
+}
+
+// all are the parts that run, services first.
+func (m *Mesh) all() []*part {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := slices.Clone(m.services)
+	for _, name := range slices.Sorted(maps.Keys(m.parts)) {
+		out = append(out, m.parts[name])
+	}
+	return out
+}
+
+// Stop drains and stops everything, the server last. Calls in hand finish within
+// their services' grace; what they answer is stored before the server stops.
+func (m *Mesh) Stop() {
+	parts := m.all()
+	m.mu.Lock()
+	parts = append(parts, m.retired...)
+	m.mu.Unlock()
+	for _, p := range parts {
+		p.cancel()
+	}
+	for _, p := range parts {
+		p.stop()
+	}
+	if m.conn != nil {
+		m.conn.Close()
+	}
+	if m.server != nil {
+		m.server.Stop()
+	}
+}

@@ -1,0 +1,219 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/supervise"
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/modelgw"
+	"github.com/crumbmesh/crumbmesh/services/toolexec"
+)
+
+// Environment of a group's command.
+const (
+	envServer = "NATS_URL"
+	envGroup  = "CRUMB_GROUP"
+	envKey    = "CRUMB_APPROVALS_PUBKEY" // the approvals service's public key
+)
+
+// Serve makes project the one that the mesh serves. It fails with the fault of
+// the first part that cannot start; the agents applied before then stay applied.
+func (m *Mesh) Serve(ctx context.Context, project *agent.Project) (crumbs.AgentsApplyReply, error) {
+	request, err := Application(project)
+	if err != nil {
+		return crumbs.AgentsApplyReply{}, err
+	}
+	wanted, err := m.wanted(project)
+	if err != nil {
+		return crumbs.AgentsApplyReply{}, err
+	}
+	if err := m.conn.EnsureConsumers(ctx, topology(project)); err != nil {
+		return crumbs.AgentsApplyReply{}, err
+	}
+	if err := m.reconcile(ctx, wanted); err != nil {
+		return crumbs.AgentsApplyReply{}, err
+	}
+	return m.Client.Apply(ctx, request)
+}
+
+// Application is a project as the mesh takes it.
+func Application(p *agent.Project) (crumbs.AgentsApply, error) {
+	request := crumbs.AgentsApply{Groups: map[string]crumbs.Group{}, Providers: slices.Sorted(maps.Keys(p.Providers))}
+	for name, g := range p.Groups {
+		request.Groups[name] = crumbs.Group{MaxInFlight: g.MaxInFlight, StartBeforeMs: g.StartBeforeMs}
+	}
+	for _, d := range p.Agents {
+		raw, err := json.Marshal(d)
+		if err != nil {
+			return request, fault.Wrap(fault.InternalError, err, "the definition of %s does not encode", d.ID)
+		}
+		request.Agents = append(request.Agents, raw)
+	}
+	return request, nil
+}
+
+// topology are the queues of a project.
+func topology(p *agent.Project) mesh.Topology {
+	t := mesh.Topology{Groups: map[string]int{}, Providers: map[string]int{}}
+	for name, g := range p.Groups {
+		t.Groups[name] = g.MaxInFlight
+	}
+	for _, name := range providers(p) {
+		t.Providers[name] = 0
+	}
+	return t
+}
+
+// providers are the instances to serve, sorted.
+func providers(p *agent.Project) []string {
+	all := append(slices.Collect(maps.Keys(p.Providers)), agent.ScriptProvider)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// plan is a part that a project needs.
+type plan struct {
+	key   string
+	alone bool // its predecessor must be gone before it starts
+	run   func(context.Context, hooks) error
+}
+
+// wanted are the parts of a project, by name.
+func (m *Mesh) wanted(p *agent.Project) (map[string]plan, error) {
+	names := providers(p)
+	out := map[string]plan{"modelgw": {key: strings.Join(names, " "), run: m.onOwnConnection("modelgw",
+		func(ctx context.Context, conn *mesh.Conn, h hooks) error {
+			return modelgw.Run(ctx, modelgw.Config{Providers: names, Ready: h.ready}, conn)
+		})}}
+	served, err := execGroups(p)
+	if err != nil {
+		return nil, err
+	}
+	for group := range m.cfg.Tools {
+		served[group] += " " // Go tools never change while the process runs
+	}
+	for group, key := range served {
+		out["toolexec/"+group] = plan{key: p.Dir + key, run: m.onOwnConnection("toolexec/"+group, m.toolexec(p, group))}
+	}
+	for name, g := range p.Groups {
+		if _, here := m.cfg.Tools[name]; len(g.Command) > 0 && !here {
+			out["command/"+name] = plan{key: strings.Join(g.Command, "\x00"), alone: true, run: m.command(p.Dir, name, g.Command)}
+		}
+	}
+	return out, nil
+}
+
+// execGroups are the groups of a project's exec tools with what they serve.
+func execGroups(p *agent.Project) (map[string]string, error) {
+	out := map[string]string{}
+	for _, e := range p.ExecTools() {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			return nil, fault.Wrap(fault.InternalError, err, "the tool %s does not encode", e.Announcement.Handler)
+		}
+		out[e.Announcement.Group] += string(raw)
+	}
+	return out, nil
+}
+
+func (m *Mesh) toolexec(p *agent.Project, group string) connected {
+	cfg := toolexec.Config{Group: group, Tools: m.cfg.Tools[group], Verify: m.verifier.Verify}
+	for _, e := range p.ExecTools() {
+		if e.Announcement.Group == group {
+			cfg.Dir = p.Dir
+		}
+	}
+	return func(ctx context.Context, conn *mesh.Conn, h hooks) error {
+		cfg := cfg
+		cfg.Ready, cfg.Health = h.ready, h.health
+		return toolexec.Run(ctx, cfg, conn)
+	}
+}
+
+// command keeps a group's command running. It is ready at once: a worker that
+// takes a while to build or to start only lets its calls wait.
+func (m *Mesh) command(dir, group string, argv []string) func(context.Context, hooks) error {
+	c := supervise.Command{
+		Name: group, Argv: argv, Dir: dir, Log: m.cfg.Log,
+		Env:    append(os.Environ(), envServer+"="+m.URL(), envGroup+"="+group, envKey+"="+m.PublicKey()),
+		Output: func(line string) { m.cfg.Output(group, line) },
+	}
+	return func(ctx context.Context, h hooks) error {
+		h.ready()
+		c.Run(ctx)
+		return nil
+	}
+}
+
+// reconcile makes the running parts those wanted.
+func (m *Mesh) reconcile(ctx context.Context, wanted map[string]plan) error {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if err := m.replace(ctx, name, wanted[name]); err != nil {
+			return err
+		}
+	}
+	for _, name := range m.names() {
+		if _, ok := wanted[name]; !ok {
+			m.retire(m.swap(name, nil))
+		}
+	}
+	return nil
+}
+
+// replace starts a part unless the one that runs serves the same.
+func (m *Mesh) replace(ctx context.Context, name string, want plan) error {
+	m.mu.Lock()
+	old := m.parts[name]
+	m.mu.Unlock()
+	if old != nil && old.key == want.key {
+		return nil
+	}
+	if want.alone && old != nil {
+		m.swap(name, nil).stop()
+	}
+	next := begin(name, want.key, want.run, m.fail)
+	if err := next.up(ctx); err != nil {
+		next.stop()
+		return err
+	}
+	m.retire(m.swap(name, next))
+	return nil
+}
+
+// swap puts next in the place of a part, nothing when next is nil, and returns
+// what was there.
+func (m *Mesh) swap(name string, next *part) *part {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old := m.parts[name]
+	delete(m.parts, name)
+	if next != nil {
+		m.parts[name] = next
+	}
+	return old
+}
+
+// retire lets a part finish what it has in hand while the mesh goes on.
+func (m *Mesh) retire(p *part) {
+	if p == nil {
+		return
+	}
+	p.cancel()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.retired = append(slices.DeleteFunc(m.retired, (*part).over), p)
+}
+
+func (m *Mesh) names() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.parts))
+}

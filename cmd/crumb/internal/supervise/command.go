@@ -1,0 +1,115 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// Waits of a supervised command.
+const (
+	// StopWait is how long a process group has after SIGTERM.
+	StopWait = 10 * time.Second
+	// RestartMin is the wait before the first restart, RestartMax the longest.
+	RestartMin = 250 * time.Millisecond
+	RestartMax = 10 * time.Second
+	// settled is how long a command must have run for its next restart to be the
+	// first again.
+	settled = 30 * time.Second
+	// drainWait is how long output is read after the group was killed: only a
+	// process that left the group can hold it open.
+	drainWait = time.Second
+)
+
+// Command is what to keep running.
+type Command struct {
+	Name   string // in the log and before each line of output
+	Argv   []string
+	Dir    string
+	Env    []string          // the whole environment
+	Output func(line string) // takes each line of standard output and error
+	Log    *slog.Logger
+}
+
+// Run keeps the command running until ctx ends and its process group is gone.
+func (c Command) Run(ctx context.Context) {
+	wait := RestartMin
+	for {
+		started := time.Now()
+		err := c.once(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(started) >= settled {
+			wait = RestartMin
+		}
+		c.Log.Warn("the command ended, starting it again", "name", c.Name, "end", reason(err), "in", wait)
+		if !sleep(ctx, wait) {
+			return
+		}
+		wait = min(2*wait, RestartMax)
+	}
+}
+
+// sleep reports whether d went by before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+func reason(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}
+
+// once runs the command one time. The end of its leader ends what the group
+// left running, since a second worker would answer for the first; only when it is
+// told to stop may the rest of the group finish within StopWait.
+func (c Command) once(ctx context.Context) error {
+	from, to, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("pipe: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = c.Dir, c.Env, to, to, StopWait
+	separate(cmd)
+	cmd.Cancel = func() error { return terminate(cmd) }
+	err = cmd.Start()
+	_ = to.Close() // the command has its own
+	if err != nil {
+		_ = from.Close() // nothing was written
+		return fmt.Errorf("start: %w", err)
+	}
+	silent := make(chan struct{}) // the group holds its output no more
+	go func() { defer close(silent); read(from, c.Output) }()
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		within(silent, StopWait)
+	}
+	kill(cmd)
+	within(silent, drainWait)
+	_ = from.Close() // ends the reading, if a process left the group with it
+	<-silent
+	return err
+}
+
+// within waits for done, but not longer than d.
+func within(done <-chan struct{}, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	}
+}

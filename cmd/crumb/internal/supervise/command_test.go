@@ -1,0 +1,120 @@
+package supervise_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/supervise"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+// start keeps a shell script running and returns its lines and what stops it.
+func start(t *testing.T, script string) (out <-chan string, stop func()) {
+	t.Helper()
+	got := make(chan string, 100)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		supervise.Command{
+			Name: "demo", Argv: []string{"sh", "-c", script}, Dir: t.TempDir(), Env: append(os.Environ(), "CRUMB_GROUP=demo"),
+			Output: func(line string) { got <- line }, Log: slog.New(slog.DiscardHandler),
+		}.Run(ctx)
+	}()
+	stop = func() {
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(patience):
+			t.Error("the command did not stop")
+		}
+	}
+	t.Cleanup(stop)
+	return got, stop
+}
+
+func next(t *testing.T, out <-chan string) string {
+	t.Helper()
+	select {
+	case line := <-out:
+		return line
+	case <-time.After(patience):
+		t.Fatal("no line of output")
+		return ""
+	}
+}
+
+func TestCommand_RestartsWhatEnds(t *testing.T) {
+	t.Parallel()
+	out, _ := start(t, `echo "up as $CRUMB_GROUP"; exit 3`)
+	for range 2 {
+		if line := next(t, out); line != "up as demo" {
+			t.Errorf("%q", line)
+		}
+	}
+}
+
+// Stopping ends grandchildren too, and lets a handler of SIGTERM finish.
+func TestCommand_StopEndsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	out, stop := start(t, `
+		sh -c 'trap "echo drained; exit 0" TERM; echo $$; while :; do sleep 0.05; done' &
+		wait`)
+	pid, err := strconv.Atoi(next(t, out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	for next(t, out) != "drained" { // a shell may say that its sleep was terminated, too
+	}
+	expectGone(t, pid)
+}
+
+// What a command leaves behind when it ends by itself is ended with it.
+func TestCommand_EndOfTheLeaderEndsTheGroup(t *testing.T) {
+	t.Parallel()
+	out, _ := start(t, `sh -c 'echo $$; exec sleep 600' >pid & while ! [ -s pid ]; do :; done; cat pid; rm pid`)
+	first, err := strconv.Atoi(next(t, out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next(t, out) // started again: the first group is gone
+	expectGone(t, first)
+}
+
+func TestCommand_LongLinesAreCut(t *testing.T) {
+	t.Parallel()
+	out, _ := start(t, `head -c 40000 /dev/zero | tr '\0' x; sleep 600`)
+	if line := next(t, out); len(line) < 1000 || strings.Trim(line, "x") != "" {
+		t.Errorf("%d bytes", len(line))
+	}
+}
+
+// expectGone waits for the end of a process that was told to end: it lets go of
+// its output a moment before it is gone.
+func expectGone(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); alive(pid); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d still runs", pid)
+		}
+	}
+}
+
+// alive reports whether a process runs; a zombie does not.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/local"
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
+)
+
+// The test binary is the command, too: scripts and terminal tests run `crumb`.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"crumb": main})
+}
+
+// serve runs a mesh with the agents of testdata/project in this process.
+func serve(t *testing.T) *local.Mesh {
+	t.Helper()
+	mesh, err := local.Start(t.Context(), local.Config{Store: t.TempDir(), Port: local.AnyPort, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(mesh.Stop)
+	project, err := agent.Load(filepath.Join("testdata", "project"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mesh.Serve(t.Context(), project); err != nil {
+		t.Fatal(err)
+	}
+	return mesh
+}
+
+// TestScripts runs testdata/script/*.txtar, each beside the others, against one
+// mesh: run ids tell them apart.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	mesh := serve(t)
+	project, err := filepath.Abs(filepath.Join("testdata", "project"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                filepath.Join("testdata", "script"),
+		RequireUniqueNames: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("NATS_URL", mesh.URL())
+			env.Setenv("PROJECT", project)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": expectStatus, "jsonlines": expectJSONLines},
+	})
+}
+
+// expectStatus is `status N command args…`: the command must exit with status N.
+func expectStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N command args…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	got := 0
+	switch {
+	case errors.As(err, &exit):
+		got = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("%s: exit status %d, expected %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// expectJSONLines is `jsonlines N`: standard output must be N lines, a JSON
+// object each.
+func expectJSONLines(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: jsonlines N")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	out := []byte(ts.ReadFile("stdout"))
+	for n, line := range bytes.Split(bytes.TrimSuffix(out, []byte("\n")), []byte("\n")) {
+		var document map[string]any
+		if len(out) > 0 && json.Unmarshal(line, &document) != nil {
+			ts.Fatalf("line %d of standard output is no JSON object: %s", n+1, line)
+		}
+	}
+	if got := bytes.Count(out, []byte("\n")); got != want || len(out) > 0 && !bytes.HasSuffix(out, []byte("\n")) {
+		ts.Fatalf("standard output has %d lines, expected %d", got, want)
+	}
+}
+
+// read returns a file's text.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
