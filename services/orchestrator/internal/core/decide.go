@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
@@ -197,7 +196,7 @@ func (d *decision) modelFailed(attempt int, cause *fault.Error, r *crumbs.ModelR
 		step.Usage, step.Cost, step.Deltas, step.DurationMs = r.Usage, r.Cost, r.Deltas, r.DurationMs
 	}
 	d.steps = append(d.steps, step)
-	if at, again := d.retryAt(attempt, cause, r != nil && r.Retryable); again {
+	if at, again := d.retryAt(attempt, cause); again {
 		step.RetryAt = &at
 		d.s.Retry = &Retry{Attempt: attempt + 1, At: at}
 		return
@@ -206,14 +205,10 @@ func (d *decision) modelFailed(attempt int, cause *fault.Error, r *crumbs.ModelR
 }
 
 // retryAt is when attempt+1 may go out: backoffMs × multiplier^(attempt−1), not
-// before the provider's retryAfterMs, at most DefaultRetryCap away. An agent's
-// errorHandling.retry covers every failure; without it what is transient is
-// tried again.
-func (d *decision) retryAt(attempt int, cause *fault.Error, transient bool) (crumbs.Time, bool) {
+// before the provider's retryAfterMs, at most DefaultRetryCap away. Only an agent's
+// errorHandling.retry repeats a failed attempt; it covers every failure.
+func (d *decision) retryAt(attempt int, cause *fault.Error) (crumbs.Time, bool) {
 	r := d.p.Agent.ErrorHandling.Retry
-	if r == nil && transient {
-		r = &agent.Retry{Attempts: DefaultAttempts, BackoffMs: agent.DefaultBackoffMs, BackoffMultiplier: agent.DefaultBackoffMultiplier}
-	}
 	if r == nil || attempt >= r.Attempts {
 		return crumbs.Time{}, false
 	}

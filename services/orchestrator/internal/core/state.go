@@ -27,7 +27,6 @@ const (
 	SuspendedTextMax   = 512       // inline text of a suspended run
 	RecordMax          = 512 << 10
 	DefaultRetryCap    = 5 * time.Minute
-	DefaultAttempts    = 3 // of a model call that fails for a moment
 	rejectedByDefault  = "rejected by human"
 	finishStop         = "stop"
 	finishSteps        = "steps"

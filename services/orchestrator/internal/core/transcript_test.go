@@ -140,13 +140,12 @@ func TestTranscript_StaleTimers(t *testing.T) { transcripts(t, "stale_timers") }
 
 // Failed model attempts.
 
-func TestTranscript_CF_R08_ModelRetry(t *testing.T)       { transcripts(t, "model_retry") }
-func TestTranscript_ModelRetryAfter(t *testing.T)         { transcripts(t, "model_retry_after") }
-func TestTranscript_ModelRetriesUsedUp(t *testing.T)      { transcripts(t, "model_retries_used_up") }
-func TestTranscript_CF_R09_TransientFailure(t *testing.T) { transcripts(t, "model_retry_default") }
-func TestTranscript_CF_R04_NoRetry(t *testing.T)          { transcripts(t, "model_no_retry") }
-func TestTranscript_CF_R05_OneAttempt(t *testing.T)       { transcripts(t, "model_one_attempt") }
-func TestTranscript_ModelAnswersNothing(t *testing.T)     { transcripts(t, "model_no_message") }
+func TestTranscript_CF_R08_ModelRetry(t *testing.T)   { transcripts(t, "model_retry") }
+func TestTranscript_ModelRetryAfter(t *testing.T)     { transcripts(t, "model_retry_after") }
+func TestTranscript_ModelRetriesUsedUp(t *testing.T)  { transcripts(t, "model_retries_used_up") }
+func TestTranscript_CF_R04_NoRetry(t *testing.T)      { transcripts(t, "model_no_retry") }
+func TestTranscript_CF_R05_OneAttempt(t *testing.T)   { transcripts(t, "model_one_attempt") }
+func TestTranscript_ModelAnswersNothing(t *testing.T) { transcripts(t, "model_no_message") }
 
 // Faults of the mesh, and sizes.
 
