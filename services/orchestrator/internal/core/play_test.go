@@ -281,7 +281,7 @@ func (p *play) modelTurn(cmd core.Command) *crumbs.ModelResult {
 		r.Message.Parts = append(r.Message.Parts, crumbs.Part{Type: crumbs.PartText, Text: strings.Repeat("ü", rapid.SampledFrom([]int{1, 10, 350, 4500}).Draw(p.t, "text"))})
 	}
 	n := rapid.IntRange(0, 4).Draw(p.t, "calls")
-	if rapid.IntRange(0, 19).Draw(p.t, "many") == 0 {
+	if rapid.IntRange(0, 39).Draw(p.t, "many") == 0 {
 		n = core.CallsMax + 2
 	}
 	for range n {
