@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,8 @@ const (
 	root     = "../.."
 	patience = 2 * time.Minute // for a loaded machine; nothing here takes seconds
 	waiting  = 3               // exit status of a run that waits for a person
+
+	crumbsToQuestion = 3 // agent:run:start, step:end, human:required
 )
 
 // README's first agent, from its own text: written, validated, served, run,
@@ -44,19 +47,18 @@ func TestE2E_FirstAgent(t *testing.T) {
 	}
 	s.approve("from_crumb")
 
-	crumb := s.subscribe(nats)
+	seen := s.subscribe(nats)
 	s.must(nats, "pub", "run.request.hello", `{"runId":"from_nats","input":`+input+`}`)
-	if first := crumb(); !strings.Contains(first, `"type":"agent:run:start"`) {
-		t.Errorf("nats sub 'crumb.>' shows no start of the run:\n%s", first)
+	if crumbs := seen(); !strings.Contains(crumbs, `"type":"agent:run:start"`) || !strings.Contains(crumbs, `"type":"human:required"`) {
+		t.Errorf("nats sub 'crumb.>' does not show how the run starts and asks:\n%s", crumbs)
 	}
-	s.must("crumb", "watch", "from_nats") // until it waits
 	s.approve("from_nats")
 	for _, want := range []struct {
 		in  []string
 		out string
 	}{
 		{[]string{"micro", "ls"}, "crumbmesh"},
-		{[]string{"stream", "ls", "--all"}, "CRUMBS"},
+		{[]string{"stream", "ls"}, "CRUMBS"},
 		{[]string{"req", "crumbmesh.approvals.list", `{"status":"applied"}`}, "from_nats.1.0"},
 	} {
 		if out := s.must(nats, want.in...); !strings.Contains(out, want.out) {
@@ -196,20 +198,20 @@ func freePort(t *testing.T) string {
 func (s *shell) approve(run string) {
 	s.t.Helper()
 	question := fmt.Sprintf("%s.1.0", run)
-	if list := s.must("crumb", "approvals", "list"); !strings.Contains(list, question) {
-		s.t.Fatalf("crumb approvals list does not name %s:\n%s", question, list)
-	}
 	s.must("crumb", "approvals", "approve", question)
 	if out := s.must("crumb", "watch", run); !strings.Contains(out, "Done: HI THERE") {
 		s.t.Errorf("crumb watch %s does not show the output:\n%s", run, out)
 	}
+	if list := s.must("crumb", "approvals", "list", "--status", "all"); !strings.Contains(list, question) {
+		s.t.Errorf("crumb approvals list does not name %s:\n%s", question, list)
+	}
 }
 
 // subscribe runs `nats sub 'crumb.>'` and returns once it listens; the function
-// it returns waits for its first message.
+// it returns waits for the crumbs up to the run's question.
 func (s *shell) subscribe(nats string) func() string {
 	s.t.Helper()
-	c := s.command(s.t.Context(), nats, "sub", "crumb.>", "--count", "1")
+	c := s.command(s.t.Context(), nats, "sub", "crumb.>", "--count", strconv.Itoa(crumbsToQuestion))
 	out, in := io.Pipe()
 	c.Stdout, c.Stderr = in, in
 	if err := c.Start(); err != nil {
