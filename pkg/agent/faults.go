@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,13 +87,4 @@ func ordered(found []Fault) error {
 		found = append(found[:FaultsMax:FaultsMax], last)
 	}
 	return Faults(found)
-}
-
-// asFaults returns err as Faults; a bare fault stands alone in file.
-func asFaults(file string, err error) Faults {
-	var f Faults
-	if err == nil || errors.As(err, &f) {
-		return f
-	}
-	return Faults{{File: file, Err: fault.From(err)}}
 }

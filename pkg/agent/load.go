@@ -370,7 +370,7 @@ func (l *loader) readAtMost(file string, bytesMax int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	return io.ReadAll(io.LimitReader(f, bytesMax+1))
 }
 

@@ -3,6 +3,7 @@ package argument
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -43,9 +44,7 @@ func syntax(doc []byte) *problem {
 	}
 	var bad *json.SyntaxError
 	err := json.Unmarshal(doc, new(json.RawMessage))
-	if e, ok := err.(*json.SyntaxError); ok {
-		bad = e
-	}
+	errors.As(err, &bad)
 	// The decoder counts the byte that it refuses, so it is at Offset-1.
 	if bad == nil || bad.Offset < 1 || bad.Offset > int64(len(doc)) {
 		return &problem{text: "invalid JSON: it ends before its value does"}
@@ -62,9 +61,8 @@ func syntax(doc []byte) *problem {
 // followed by too little: then appending anything does not move the fault.
 func endsBadly(doc []byte) bool {
 	longer := append(bytes.Clone(doc), ' ')
-	err := json.Unmarshal(longer, new(json.RawMessage))
-	e, ok := err.(*json.SyntaxError)
-	return ok && e.Offset == int64(len(doc))
+	var e *json.SyntaxError
+	return errors.As(json.Unmarshal(longer, new(json.RawMessage)), &e) && e.Offset == int64(len(doc))
 }
 
 // reader walks a text that is known to be valid JSON.

@@ -2,6 +2,7 @@ package argument
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -153,8 +154,8 @@ func reachable(root *jsonschema.Schema) []*jsonschema.Schema {
 
 // misfit returns the validator's tree of failures.
 func misfit(err error) *jsonschema.ValidationError {
-	tree, ok := err.(*jsonschema.ValidationError)
-	if !ok {
+	var tree *jsonschema.ValidationError
+	if !errors.As(err, &tree) {
 		panic(fault.New(fault.InternalError, "the schema validator returned %T", err))
 	}
 	return tree

@@ -89,7 +89,7 @@ func (b *Blobs) Get(ctx context.Context, name string) ([]byte, error) {
 	return data, nil
 }
 
-// Check in puts a body aside when it is over InlineMax: what is returned is the
+// CheckIn puts a body aside when it is over InlineMax: what is returned is the
 // body itself or, after the whole is stored, the fields of keep and `dataref`.
 func (b *Blobs) CheckIn(ctx context.Context, run crumbs.RunID, body json.RawMessage, keep ...string) (json.RawMessage, string, error) {
 	if len(body) <= InlineMax {
@@ -133,8 +133,11 @@ func (b *Blobs) CheckOut(ctx context.Context, body json.RawMessage) (json.RawMes
 	var probe struct {
 		DataRef *crumbs.DataRef `json:"dataref"`
 	}
-	if len(body) > InlineMax || json.Unmarshal(body, &probe) != nil || probe.DataRef == nil {
+	if len(body) > InlineMax {
 		return body, nil
+	}
+	if err := json.Unmarshal(body, &probe); err != nil || probe.DataRef == nil {
+		return body, nil //nolint:nilerr // what is no JSON object carries no reference; its reader says what is wrong
 	}
 	data, err := b.Get(ctx, probe.DataRef.Object)
 	if err != nil {

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"reflect"
@@ -76,7 +77,8 @@ func decode[In any](args json.RawMessage) (In, error) {
 		return in, nil
 	}
 	// encoding/json names Go types; the model could not use that (F052).
-	if te, ok := err.(*json.UnmarshalTypeError); ok && te.Field != "" {
+	var te *json.UnmarshalTypeError
+	if errors.As(err, &te) && te.Field != "" {
 		return in, fault.Wrap(fault.InvalidArguments, err, "%s cannot be %s: the tool expects another type", te.Field, article(te.Value))
 	}
 	return in, fault.Wrap(fault.InvalidArguments, err, "the arguments do not fit what the tool expects")

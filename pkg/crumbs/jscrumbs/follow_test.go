@@ -438,21 +438,21 @@ func TestFollow_SaysWhyItCannot(t *testing.T) {
 		{"a number and all", jscrumbs.FollowConfig{After: 1, All: true}, fault.InvalidInput},
 		{"a time and a run", jscrumbs.FollowConfig{Run: "run_1", Since: time.Unix(1, 0)}, fault.InvalidInput},
 	} {
-		t.Run(tt.name, func(t *testing.T) { follow(t, m.Conn, tt.cfg).fails(tt.want) })
+		t.Run(tt.name, func(t *testing.T) { _ = follow(t, m.Conn, tt.cfg).fails(tt.want) })
 	}
 	t.Run("a foreign crumb", func(t *testing.T) {
 		a := newAuthor(t, m.Conn, "run_2")
 		a.publish(a.message(crumbs.CrumbSubject(agent, a.run, crumbs.TypeRunEnded), crumbs.TypeRunEnded, 1, a.body(crumbs.TypeRunEnded, 1, map[string]any{"runId": "run_3"})))
-		follow(t, m.Conn, jscrumbs.FollowConfig{Run: a.run}).fails(fault.InvalidMessage)
+		_ = follow(t, m.Conn, jscrumbs.FollowConfig{Run: a.run}).fails(fault.InvalidMessage)
 	})
 	t.Run("no stream", func(t *testing.T) {
 		if err := m.Conn.JS.DeleteStream(context.Background(), crumbs.StreamCrumbs); err != nil {
 			t.Fatal(err)
 		}
-		follow(t, m.Conn, jscrumbs.FollowConfig{Run: "run_1"}).fails(fault.TopologyMissing)
+		_ = follow(t, m.Conn, jscrumbs.FollowConfig{Run: "run_1"}).fails(fault.TopologyMissing)
 	})
 	t.Run("no connection", func(t *testing.T) {
 		m.Conn.Close()
-		follow(t, m.Conn, jscrumbs.FollowConfig{Run: "run_1"}).fails(fault.Unavailable)
+		_ = follow(t, m.Conn, jscrumbs.FollowConfig{Run: "run_1"}).fails(fault.Unavailable)
 	})
 }

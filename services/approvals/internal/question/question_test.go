@@ -42,12 +42,12 @@ func settled(outcome string) crumbs.HumanResumed {
 }
 
 func rank(s decision.Status) int {
-	switch {
-	case s == "":
+	switch s {
+	case "":
 		return 0
-	case s == decision.StatusOpen:
+	case decision.StatusOpen:
 		return 1
-	case s == decision.StatusDecided:
+	case decision.StatusDecided:
 		return 2
 	default:
 		return 3

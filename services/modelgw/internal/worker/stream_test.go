@@ -98,7 +98,7 @@ func checkSpan(t *testing.T, spans *tracetest.SpanRecorder, r gatewaytest.Answer
 	}
 	attrs := map[string]string{}
 	for _, kv := range s.Attributes() {
-		attrs[string(kv.Key)] = kv.Value.Emit()
+		attrs[string(kv.Key)] = kv.Value.String()
 	}
 	for key, want := range map[string]string{
 		"gen_ai.operation.name": "chat", "gen_ai.system": gatewaytest.Provider, "gen_ai.request.model": "main", "gen_ai.response.model": "main-2",
