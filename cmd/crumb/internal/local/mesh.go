@@ -16,6 +16,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/embedded"
+	"github.com/crumbmesh/crumbmesh/pkg/telemetry/otlp"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 	"github.com/crumbmesh/crumbmesh/services/approvals"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator"
@@ -54,6 +55,8 @@ type Mesh struct {
 	verifier *decision.Verifier
 	conn     *mesh.Conn
 	failed   chan error
+	traced   bool   // the environment asks for OTLP traces
+	flush    func() // of the spans
 
 	mu       sync.Mutex
 	services []*part
@@ -64,7 +67,7 @@ type Mesh struct {
 // Start starts the server and the services that no project changes. It fails with
 // INVALID_CONFIG when the store cannot be used or the port is taken.
 func Start(ctx context.Context, cfg Config) (*Mesh, error) {
-	m := &Mesh{cfg: cfg, parts: map[string]*part{}, failed: make(chan error, 1)}
+	m := &Mesh{cfg: cfg, parts: map[string]*part{}, failed: make(chan error, 1), flush: func() {}}
 	if err := m.start(ctx); err != nil {
 		m.Stop()
 		return nil, err
@@ -73,6 +76,9 @@ func Start(ctx context.Context, cfg Config) (*Mesh, error) {
 }
 
 func (m *Mesh) start(ctx context.Context) (err error) {
+	if m.traced, m.flush, err = otlp.Start(ctx, "crumbmesh"); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(m.cfg.Store, folderMode); err != nil {
 		return fault.Wrap(fault.InvalidConfig, err, "the store folder %s cannot be made: %v", m.cfg.Store, err)
 	}
@@ -98,7 +104,7 @@ func (m *Mesh) start(ctx context.Context) (err error) {
 // orchestrator believes what a request says of its principal: whoever reaches
 // this mesh is on this machine.
 func (m *Mesh) orchestrator(ctx context.Context, conn *mesh.Conn, h hooks) error {
-	return orchestrator.Run(ctx, orchestrator.Config{Verify: m.verifier.Verify, TrustPrincipal: true, Ready: h.ready, Health: h.health}, conn)
+	return orchestrator.Run(ctx, orchestrator.Config{Verify: m.verifier.Verify, TrustPrincipal: true, Trace: m.traced, Ready: h.ready, Health: h.health}, conn)
 }
 
 func (m *Mesh) approvals(ctx context.Context, conn *mesh.Conn, h hooks) error {
@@ -189,4 +195,5 @@ func (m *Mesh) Stop() {
 	if m.server != nil {
 		m.server.Stop()
 	}
+	m.flush()
 }
