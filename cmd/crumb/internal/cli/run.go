@@ -9,6 +9,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/terminal"
 	"github.com/crumbmesh/crumbmesh/pkg/client"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
 
 type runCommand struct {
@@ -39,6 +40,9 @@ func (cmd runCommand) Run(i *invocation) error {
 	}
 	defer mesh.Close()
 	run, err := mesh.Start(i.ctx, request)
+	if fault.CodeOf(err) == fault.Unavailable {
+		i.say("crumb: the request may have arrived; `--run-id %s` repeats it without a second run", run.ID)
+	}
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"strings"
 )
@@ -17,7 +18,7 @@ func read(r io.Reader, emit func(string)) {
 		if len(line) > 0 {
 			emit(strings.TrimRight(string(line), "\r\n"))
 		}
-		if err != nil && err != bufio.ErrBufferFull {
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return
 		}
 	}

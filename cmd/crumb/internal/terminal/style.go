@@ -49,7 +49,7 @@ func (s Style) Bold(text string) string {
 	return lipgloss.NewStyle().Bold(true).Render(text)
 }
 
-// Bad, Good and Dim colour text by what it says.
+// Bad is for what went wrong.
 func (s Style) Bad(text string) string { return s.paint(red, text) }
 
 // Good is for what ended well.
