@@ -21,7 +21,8 @@ const (
 	pullExpiry    = 2 * time.Second
 	pullHeartbeat = 500 * time.Millisecond
 	pullBackoff   = 250 * time.Millisecond
-	loopStalled   = 15 * time.Second // a loop without progress for this long is unhealthy
+	pullQuiet     = 100 * time.Millisecond // of a pull that is being ended
+	loopStalled   = 15 * time.Second       // a loop without progress for this long is unhealthy
 )
 
 // Delivery is one message in the hands of a handler.
@@ -123,18 +124,23 @@ func (l *Loop) take(ctx context.Context) int {
 }
 
 func (l *Loop) pull(ctx, work context.Context, n int) (got int, err error) {
-	batch, err := l.cons.Fetch(n, jetstream.FetchMaxWait(pullExpiry), jetstream.FetchHeartbeat(pullHeartbeat))
+	pullCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pullExpiry)
+	batch, err := l.cons.Fetch(n, jetstream.FetchContext(pullCtx), jetstream.FetchHeartbeat(pullHeartbeat))
 	if err != nil {
+		cancel()
 		return 0, err
 	}
 	for {
 		select {
 		case <-ctx.Done():
-			return got, l.giveBack(batch)
+			l.held.Add(1)
+			go l.giveBack(batch, cancel)
+			return got, nil
 		case m, ok := <-batch.Messages():
 			if !ok {
+				cancel()
 				err := batch.Error()
-				if errors.Is(err, nats.ErrTimeout) {
+				if errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
 					err = nil
 				}
 				return got, err
@@ -148,18 +154,18 @@ func (l *Loop) pull(ctx, work context.Context, n int) (got int, err error) {
 }
 
 // giveBack returns what a pull still brings after the loop was told to stop, so
-// that it costs no AckWait.
-func (l *Loop) giveBack(batch jetstream.MessageBatch) error {
-	l.held.Add(1)
-	go func() {
-		defer l.held.Done()
-		for m := range batch.Messages() {
-			if err := m.Nak(); err != nil {
-				l.conn.Log.Debug("nak", "error", err)
-			}
+// that it costs no AckWait; once nothing came for pullQuiet the pull is ended.
+func (l *Loop) giveBack(batch jetstream.MessageBatch, end context.CancelFunc) {
+	defer l.held.Done()
+	quiet := time.AfterFunc(pullQuiet, end)
+	defer quiet.Stop()
+	for m := range batch.Messages() {
+		quiet.Reset(pullQuiet)
+		if err := m.Nak(); err != nil {
+			l.conn.Log.Debug("nak", "error", err)
 		}
-	}()
-	return nil
+	}
+	end()
 }
 
 func (l *Loop) drain(stop context.CancelFunc) {
