@@ -6,8 +6,13 @@ package meshtest
 import (
 	"context"
 	"log/slog"
+	"net"
 	"os"
+	"sync"
 	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/embedded"
@@ -15,12 +20,17 @@ import (
 
 // Mesh is a server with its topology and one connection.
 type Mesh struct {
-	Conn   *mesh.Conn
-	Server *embedded.Server
+	Conn    *mesh.Conn
+	Server  *embedded.Server // of the moment; nil in a cluster
+	Virtual bool             // time is that of a bubble
 
 	settings mesh.Settings
+	store    string
+	nodes    []*server.Server // of a cluster
 	t        testing.TB
-	conns    []*mesh.Conn
+
+	mu    sync.Mutex
+	conns []*mesh.Conn
 }
 
 // Option changes how a Mesh starts.
@@ -55,11 +65,9 @@ func WithListener() Option { return func(o *options) { o.listen = true } }
 // Start starts a mesh whose server and connection end with the test.
 func Start(t testing.TB, opts ...Option) *Mesh {
 	t.Helper()
-	o := options{settings: mesh.DevSettings(), topology: mesh.Topology{Groups: map[string]int{}, Providers: map[string]int{}}}
-	for _, opt := range opts {
-		opt(&o)
-	}
-	if !inBubble() {
+	o := newOptions(opts)
+	m := &Mesh{Virtual: inBubble(), settings: o.settings, store: t.TempDir(), t: t}
+	if !m.Virtual {
 		alone.enterReal()
 		t.Cleanup(alone.leaveReal)
 	}
@@ -67,29 +75,121 @@ func Start(t testing.TB, opts ...Option) *Mesh {
 	if o.listen {
 		port = -1
 	}
-	s, err := embedded.Start(embedded.Config{Store: t.TempDir(), Port: port})
+	s, err := embedded.Start(embedded.Config{Store: m.store, Port: port})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Stop)
-	m := &Mesh{Server: s, settings: o.settings, t: t}
-	m.Conn = m.Connect("test")
-	if err := m.Conn.Ensure(context.Background(), o.topology); err != nil {
-		t.Fatal(err)
-	}
+	m.Server = s
+	t.Cleanup(m.stop)
+	m.begin(o)
 	return m
 }
 
-// Connect returns one more connection, closed with the test.
-func (m *Mesh) Connect(name string) *mesh.Conn {
+func newOptions(opts []Option) options {
+	o := options{settings: mesh.DevSettings(), topology: mesh.Topology{Groups: map[string]int{}, Providers: map[string]int{}}}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
+// begin makes the topology over the first connection.
+func (m *Mesh) begin(o options) {
 	m.t.Helper()
-	c, err := mesh.Connect(context.Background(), mesh.ConnectConfig{InProcess: m.Server, Name: name, Settings: m.settings, Logger: Logger(m.t)})
+	m.Conn = m.Connect("test")
+	if err := m.Conn.Ensure(context.Background(), o.topology); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// Settings are those the topology was made with.
+func (m *Mesh) Settings() mesh.Settings { return m.settings }
+
+// Connect returns one more connection, closed with the test. The wires change what
+// it sends.
+func (m *Mesh) Connect(name string, wires ...Wire) *mesh.Conn {
+	m.t.Helper()
+	c, err := mesh.Connect(context.Background(), mesh.ConnectConfig{InProcess: m.door(wires), Name: name, Settings: m.settings, Logger: Logger(m.t)})
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	m.t.Cleanup(c.Close)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.conns = append(m.conns, c)
 	return c
+}
+
+// door leads a connection to the server of the moment, also when it reconnects.
+type door struct {
+	mesh  *Mesh
+	node  int
+	wires []Wire
+}
+
+func (m *Mesh) door(wires []Wire) door {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return door{m, len(m.conns), wires}
+}
+
+// InProcessConn connects to the server, or to the door's node of a cluster.
+func (d door) InProcessConn() (net.Conn, error) {
+	conn, err := d.mesh.dial(d.node)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range d.wires {
+		conn = w.Wrap(conn)
+	}
+	return conn, nil
+}
+
+func (m *Mesh) dial(node int) (net.Conn, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case len(m.nodes) > 0:
+		return m.nodes[node%len(m.nodes)].InProcessConn()
+	case m.Server == nil:
+		return nil, nats.ErrNoServers
+	}
+	return m.Server.InProcessConn()
+}
+
+// Restart stops the server and starts it again on the same store. Connections
+// come back by themselves.
+func (m *Mesh) Restart() {
+	m.t.Helper()
+	m.stop()
+	s, err := embedded.Start(embedded.Config{Store: m.store})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Server = s
+}
+
+// stop takes the server away first, so that nobody reconnects to it.
+func (m *Mesh) stop() {
+	m.mu.Lock()
+	s := m.Server
+	m.Server = nil
+	m.mu.Unlock()
+	if s != nil {
+		s.Stop()
+	}
+}
+
+func (m *Mesh) close() {
+	m.mu.Lock()
+	conns := m.conns
+	m.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+	}
+	m.stop()
 }
 
 // Logger writes warnings to standard error when the environment asks for it
