@@ -131,12 +131,12 @@ func (d *decision) dispatch(c *Call, tool *agent.Entry, args json.RawMessage) {
 	if timeout <= 0 {
 		timeout = d.p.Timing.ToolTimeout
 	}
-	c.Phase, c.Attempt, c.SentAt = Dispatched, c.Attempt+1, d.e.At
+	c.Phase, c.Attempt, c.SentAt = Dispatched, c.Attempt+1, d.now
 	wait := d.p.Timing.StartBefore
 	if tool.StartBeforeMs > 0 {
 		wait = ms(tool.StartBeforeMs)
 	}
-	c.StartBefore = d.e.At.Add(wait)
+	c.StartBefore = d.now.Add(wait)
 	c.Deadline = c.StartBefore.Add(timeout + d.p.Timing.Slack)
 	d.calls = append(d.calls, &crumbs.ToolCalled{Base: d.base(crumbs.TypeToolCalled), ToolCallID: c.ID, ToolName: tool.Leaf, Tool: tool.PermID,
 		Args: args, Group: tool.Group, Effect: tool.Effect})
@@ -145,8 +145,8 @@ func (d *decision) dispatch(c *Call, tool *agent.Entry, args json.RawMessage) {
 
 // ask suspends one call until a person answers.
 func (d *decision) ask(c *Call, tool *agent.Entry, kind string, args json.RawMessage) {
-	expires := d.e.At.Add(d.questionTime(tool))
-	c.Phase, c.Question = Asking, &Question{Kind: kind, AskedAt: d.e.At, ExpiresAt: expires}
+	expires := d.now.Add(d.questionTime(tool))
+	c.Phase, c.Question = Asking, &Question{Kind: kind, AskedAt: d.now, ExpiresAt: expires}
 	crumb := &crumbs.HumanRequired{Base: d.base(crumbs.TypeHumanRequired), CheckpointID: c.ID, Kind: kind, ToolCallID: c.ID, ToolName: tool.Leaf,
 		Tool: tool.PermID, Args: args, ArgsHash: c.ArgsHash, Schema: orAny(tool.Schema), Rule: tool.Rule, ExpiresAt: &expires, Principal: d.s.Run.Principal}
 	if tool.Human != nil {

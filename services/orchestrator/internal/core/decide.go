@@ -14,7 +14,7 @@ import (
 // error means that this decision cannot be recorded (STATE_TOO_LARGE): decide
 // the event Broken instead. Impossible states panic.
 func Decide(p Pinned, s State, e Event) (State, error) {
-	d := &decision{p: p, s: s.clone(), e: e, valueMax: ValueMax, inline: s.inline()}
+	d := &decision{p: p, s: s.clone(), e: e, now: later(e.At, e.Now), valueMax: ValueMax, inline: s.inline()}
 	if !d.apply() {
 		return s, nil
 	}
@@ -30,6 +30,8 @@ type decision struct {
 	p Pinned
 	s State
 	e Event
+
+	now crumbs.Time // what this decision begins, begins now
 
 	resumed, steps, results, blocked, calls, asks, ends []crumb
 	intents                                             []Intent
@@ -134,8 +136,8 @@ func (d *decision) startModel(attempt int) {
 	}
 	d.s.ModelCount++
 	d.s.Retry = nil
-	start := d.e.At.Add(d.p.Timing.StartBefore)
-	d.s.Model = &ModelCall{ID: crumbs.ModelCallID(d.s.Run.ID, d.s.Step), Attempt: attempt, SentAt: d.e.At,
+	start := d.now.Add(d.p.Timing.StartBefore)
+	d.s.Model = &ModelCall{ID: crumbs.ModelCallID(d.s.Run.ID, d.s.Step), Attempt: attempt, SentAt: d.now,
 		StartBefore: start, Deadline: start.Add(d.p.Timing.ModelTimeout + d.p.Timing.Slack)}
 	d.intents = append(d.intents, Intent{Kind: SendModel, Call: d.s.Model.ID, Attempt: attempt})
 }
@@ -218,7 +220,7 @@ func (d *decision) retryAt(attempt int, cause *fault.Error) (crumbs.Time, bool) 
 	}
 	wait = max(wait, float64(cause.RetryAfterMs))
 	wait = min(wait, float64(DefaultRetryCap.Milliseconds()))
-	return d.e.At.Add(ms(int64(wait))), true
+	return d.now.Add(ms(int64(wait))), true
 }
 
 // turn takes a model's answer: text ends the run, calls are classified.
@@ -336,7 +338,7 @@ func (d *decision) stop(status Status, cause *fault.Error) bool {
 func (d *decision) interrupt(c *Call, never *fault.Error, outcome crumbs.Outcome) {
 	if d.e.Claims[c.ID.Attempt(c.Attempt)] {
 		if c.Grace.IsZero() {
-			c.Grace = later(d.e.At, c.SentAt).Add(d.p.Timing.CancelGrace)
+			c.Grace = later(d.now, c.SentAt).Add(d.p.Timing.CancelGrace)
 		}
 		return
 	}

@@ -24,10 +24,14 @@ const (
 )
 
 // Event is one message about a run. At is the time the message was stored (a
-// timer's: its scheduled time), the same on every replica and redelivery.
+// timer's: its scheduled time), the same on every replica and redelivery: it says
+// what is due. Now is when the event is decided, after an outage long after At:
+// what a decision begins is timed from it, lest a command be void before it is
+// sent. A Now before At, or none, is At.
 type Event struct {
 	Kind EventKind
 	At   crumbs.Time
+	Now  crumbs.Time
 
 	Request  *Request
 	Model    *crumbs.ModelResult

@@ -16,7 +16,7 @@ import (
 
 // parse reads an event line: `[+wait] kind words… key=value…`. With any event
 // `started=<call>.<attempt>,…` names claims that had been taken when they were
-// revoked. Values with spaces stand in quotes, braces or brackets.
+// revoked, and `late=<wait>` says how long it waited to be decided. Values with spaces stand in quotes, braces or brackets.
 func (m *machine) parse(line string) (core.Event, error) {
 	words := split(line)
 	if len(words) > 0 && strings.HasPrefix(words[0], "+") {
@@ -91,6 +91,11 @@ func (m *machine) event(kind string, w *wording) (core.Event, error) {
 		if key != "" {
 			e.Claims[key] = true
 		}
+	}
+	if s := w.values["late"]; s != "" {
+		d, err := time.ParseDuration(s)
+		w.err = errors.Join(w.err, err)
+		e.Now = e.At.Add(d)
 	}
 	switch kind {
 	case "requested":

@@ -111,7 +111,7 @@ func (p *play) silence() {
 // deliver brings an event to the machine as the worker does.
 func (p *play) deliver(e core.Event) {
 	p.past = append(p.past, e)
-	e.Claims = map[string]bool{}
+	e.Now, e.Claims = crumbs.At(p.at), map[string]bool{}
 	for _, pending := range core.Settles(p.p, p.s, e) {
 		if pending.Attempt > 0 {
 			p.revoked[pending.Key()] = true

@@ -12,7 +12,7 @@ func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 // since is how long ago t was, in milliseconds. Events are not decided in the
 // order of their times: a timer that was given back, or a cancel that overtook its
 // request, may be older than what it ends.
-func (d *decision) since(t crumbs.Time) int64 { return max(0, d.e.At.Sub(t.Time).Milliseconds()) }
+func (d *decision) since(t crumbs.Time) int64 { return max(0, d.now.Sub(t.Time).Milliseconds()) }
 
 func later(a, b crumbs.Time) crumbs.Time {
 	if a.Before(b.Time) {

@@ -136,6 +136,9 @@ func TestTranscript_ModelDeadline(t *testing.T) { transcripts(t, "model_deadline
 func TestTranscript_ToolDeadline(t *testing.T) {
 	transcripts(t, "tool_deadline_never_started", "tool_deadline_started")
 }
+func TestTranscript_AfterAnOutage(t *testing.T) {
+	transcripts(t, "after_an_outage", "timer_after_an_outage")
+}
 func TestTranscript_StaleTimers(t *testing.T) { transcripts(t, "stale_timers") }
 
 // Failed model attempts.
