@@ -80,6 +80,8 @@ func notATest_F099() {}
 func TestZ_F0123(t *testing.T) {}
 `)},
 		"internal/protocol/claim/c_test.go": {Data: []byte("package claim\nfunc TestClaim_P12_Rule(t *testing.T) {}\n")},
+		"cmd/c/testdata/script/json.txtar":  {Data: []byte("# F165 output is JSON (CF-O08).\n# More.\ncrumb run\n# F166 not the first comment\n")},
+		"cmd/c/testdata/a_test.go":          {Data: []byte("no go")},
 		"pkg/a/a.go":                        {Data: []byte("package a\nfunc TestNot_F100() {}\n")},
 		"internal/conformance/c_test.go":    {Data: []byte("package conformance\nfunc TestNot_F100(t *testing.T) {}\n")},
 	}
@@ -89,6 +91,7 @@ func TestZ_F0123(t *testing.T) {}
 	}
 	want := []Pin{
 		{"CF-H04", "TestX_P1_isAParagraphHere/F018_CF_H04_told", "pkg/a"},
+		{"CF-O08", "json.txtar", "cmd/c"},
 		{"CF-P01", "TestX_CF_P01_F007_both", "pkg/a"},
 		{"DA162", "FuzzY_DA162", "pkg/a"},
 		{"DA163", "TestFollow_ST8_163_Restarts", "pkg/a"},
@@ -96,6 +99,7 @@ func TestZ_F0123(t *testing.T) {}
 		{"F018", "TestX_P1_isAParagraphHere/F018_CF_H04_told", "pkg/a"},
 		{"F028", "TestX_P1_isAParagraphHere/F028_false", "pkg/a"},
 		{"F030", "TestX_P1_isAParagraphHere/F030_wrong_kind", "pkg/a"},
+		{"F165", "json.txtar", "cmd/c"},
 		{"P12", "TestClaim_P12_Rule", "internal/protocol/claim"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -17,7 +17,7 @@ import (
 // Pin is a test that names a case.
 type Pin struct {
 	ID   string
-	Test string // TestX, or TestX/part for a subtest
+	Test string // TestX, TestX/part for a subtest, x.txtar for a script
 	Dir  string // of its package, from the root
 }
 
@@ -26,13 +26,18 @@ type Pin struct {
 const protocolDir = "internal/protocol"
 
 var (
-	named      = regexp.MustCompile(`(?:^|[^A-Za-z0-9])(CF_[A-Z]\d{2}|F\d{3}|(?:DA)?16[23])(?:[^A-Za-z0-9]|$)`)
+	named      = regexp.MustCompile(`(?:^|[^A-Za-z0-9])(CF[_-][A-Z]\d{2}|F\d{3}|(?:DA)?16[23])(?:[^A-Za-z0-9]|$)`)
 	promise    = regexp.MustCompile(`_(P\d{1,2})(?:_|$)`)
 	testPrefix = regexp.MustCompile(`^(Test|Fuzz|Example)[A-Z0-9_]?`)
 )
 
+// scripts is where a package keeps its testscript files; a script has no name to
+// put an id into, so the comment that it begins with carries it.
+const scripts = "testdata/script"
+
 // Scan finds the pins of a tree: the ids in names of tests and in the names of
-// their subtests that are written out. They come sorted by id, folder and test.
+// their subtests that are written out, and in the first comment of test scripts.
+// They come sorted by id, folder and test.
 func Scan(root fs.FS) ([]Pin, error) {
 	var out []Pin
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -40,13 +45,18 @@ func Scan(root fs.FS) ([]Pin, error) {
 			return err
 		}
 		if entry.IsDir() {
-			if slices.Contains([]string{".git", "node_modules", "testdata", "bin"}, entry.Name()) {
+			if slices.Contains([]string{".git", "node_modules", "bin"}, entry.Name()) {
 				return fs.SkipDir
 			}
 			return nil
 		}
+		if dir := path.Dir(name); path.Ext(name) == ".txtar" && strings.HasSuffix("/"+dir, "/"+scripts) {
+			pins, err := scanScript(root, name)
+			out = append(out, pins...)
+			return err
+		}
 		// This package's own tests name cases only to test the scan.
-		if !strings.HasSuffix(name, "_test.go") || path.Dir(name) == "internal/conformance" {
+		if !strings.HasSuffix(name, "_test.go") || strings.Contains(name, "testdata/") || path.Dir(name) == "internal/conformance" {
 			return nil
 		}
 		pins, err := scanFile(root, name)
@@ -83,6 +93,24 @@ func scanFile(root fs.FS, name string) ([]Pin, error) {
 			for _, id := range ids(part, dir) {
 				out = append(out, Pin{ID: id, Test: test + "/" + strings.ReplaceAll(part, " ", "_"), Dir: dir})
 			}
+		}
+	}
+	return out, nil
+}
+
+func scanScript(root fs.FS, name string) ([]Pin, error) {
+	source, err := fs.ReadFile(root, name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	var out []Pin
+	dir := strings.TrimSuffix(strings.TrimSuffix(path.Dir(name), scripts), "/")
+	for line := range strings.Lines(string(source)) {
+		if !strings.HasPrefix(line, "#") {
+			break
+		}
+		for _, id := range ids(line, dir) {
+			out = append(out, Pin{ID: id, Test: path.Base(name), Dir: dir})
 		}
 	}
 	return out, nil

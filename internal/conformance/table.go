@@ -13,7 +13,8 @@ const open = "**open**: no test carries this id yet"
 const preamble = `# Conformance
 
 Which case of the specification is pinned by which test. A test pins a case by carrying its id in its name, so
-` + "`grep -r CF_H15 --include='*_test.go' .`" + ` finds it. The cases stand in
+` + "`grep -r CF_H15 --include='*_test.go' .`" + ` finds it; a test script
+(.txtar) names it in the comment it begins with. The cases stand in
 [internal/conformance/cases.txt](../internal/conformance/cases.txt); this page is written by ` + "`make conformance`" + `,
 and a test fails when it is stale.
 
