@@ -95,14 +95,14 @@ func (w *Worker) sendCommands(ctx context.Context, s core.State, in *incoming) e
 		return nil
 	}
 	pinned, err := w.pinned(ctx, s)
-	if err != nil {
+	if err != nil && !gone(err) {
 		return err
 	}
 	load := func(name string) ([]byte, error) { return w.blobs.Get(ctx, name) }
 	var group errgroup.Group
 	for _, intent := range s.Outbox.Intents {
-		if in != nil && in.answers(intent) {
-			continue
+		if in != nil && in.answers(intent) || err != nil && (intent.Kind == core.SendModel || intent.Kind == core.SendTool) {
+			continue // answered; or what it is made of is gone, and its deadline settles it
 		}
 		cmd, ok, err := core.Render(pinned, s, intent, load)
 		if err != nil {

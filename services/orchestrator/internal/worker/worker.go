@@ -224,16 +224,18 @@ func (w *Worker) help(ctx context.Context, e *entry, in *incoming) error {
 // replaced by a terminal one.
 func (w *Worker) decide(ctx context.Context, e *entry, in *incoming) (core.State, error) {
 	pinned, err := w.pinned(ctx, e.state)
-	if err != nil {
+	if err != nil && !gone(err) {
 		return core.State{}, err
 	}
-	event, pinned, err := w.event(ctx, e, in, pinned)
-	if err != nil {
-		return core.State{}, err
-	}
-	next, err := safely(pinned, e.state, event)
+	event := in.event
 	if err == nil {
-		return next, nil
+		if event, pinned, err = w.event(ctx, e, in, pinned); err != nil {
+			return core.State{}, err
+		}
+		var next core.State
+		if next, err = safely(pinned, e.state, event); err == nil {
+			return next, nil
+		}
 	}
 	w.log.Error("decision failed", "run", in.run, "event", event.Kind, "error", err)
 	if !e.state.Exists() {
@@ -243,10 +245,18 @@ func (w *Worker) decide(ctx context.Context, e *entry, in *incoming) (core.State
 	if broken.Claims, err = w.revoke(ctx, core.Settles(pinned, e.state, broken)); err != nil {
 		return core.State{}, err
 	}
-	if next, err = safely(pinned, e.state, broken); err == nil {
+	next, err := safely(pinned, e.state, broken)
+	if err == nil {
 		return next, nil
 	}
 	return w.terminal(e, in, event.At), nil
+}
+
+// gone reports whether what a run is pinned to cannot be read, now or later: such
+// a run cannot go on.
+func gone(err error) bool {
+	code := fault.CodeOf(err)
+	return code == fault.AgentNotFound || code == fault.InternalError
 }
 
 // safely is the message boundary of the pure core.
