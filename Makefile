@@ -43,8 +43,8 @@ lint: $(LINT) ## golangci-lint, vet, gofmt, tidy modules
 	$(GO) mod tidy -diff
 	$(LINT) run --timeout 10m --concurrency 2
 
-bench: ## bench/ and the benchmarks of the packages; timings belong here, never to a test
-	$(GO) test -run '^$$' -bench . -benchmem -p 1 -timeout 30m ./...
+bench: ## what a run costs (docs/performance.md); timings belong here, never to a test
+	$(GO) run ./bench
 
 conformance: ## write docs/conformance.md again from the tests
 	$(GO) test ./internal/conformance -run TestTable_IsFresh -update
