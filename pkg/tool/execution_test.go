@@ -46,7 +46,7 @@ func TestRun_F043_PanicAndGoexitEndOnlyTheirCall(t *testing.T) {
 	}
 	for name, h := range map[string]func(ctx tool.Context, _ none) (int, error){
 		"panic":   func(tool.Context, none) (int, error) { panic("secret-42") },
-		"nil map": func(tool.Context, none) (int, error) { var m map[string]int; m["x"] = 1; return 0, nil }, //nolint:govet // the nil map is the test
+		"nil map": func(tool.Context, none) (int, error) { var m map[string]int; m["x"] = 1; return 0, nil }, //nolint:govet,staticcheck // the nil map is the test
 		"Goexit":  func(tool.Context, none) (int, error) { runtime.Goexit(); return 0, nil },
 		"panic in a goroutine": func(ctx tool.Context, _ none) (int, error) {
 			ctx.Go(func() error { panic("secret-42") })

@@ -190,10 +190,15 @@ func checkInput(schema, input json.RawMessage) error {
 // supported refuses what the wire has a place for and this version does not do,
 // rather than ignoring it.
 func (w *Worker) supported(r *crumbs.RunRequest) error {
-	for name, set := range map[string]bool{"session": r.Session != nil, "skill": r.Skill != "", "tools": len(r.Tools) > 0,
-		"toolProviderContext": len(r.ToolProviderContext) > 0, "principalToken": r.PrincipalToken != ""} {
-		if set {
-			return fault.New(fault.NotAvailable, "run.request field %q is not built in this version; remove it", name)
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"session", r.Session != nil}, {"skill", r.Skill != ""}, {"tools", len(r.Tools) > 0}, {"attachments", len(r.Attachments) > 0},
+		{"toolProviderContext", len(r.ToolProviderContext) > 0}, {"principalToken", r.PrincipalToken != ""},
+	} {
+		if field.set {
+			return fault.New(fault.NotAvailable, "run.request field %q is not built in this version; remove it", field.name)
 		}
 	}
 	if r.Principal != nil && !w.cfg.TrustPrincipal {
