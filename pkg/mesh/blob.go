@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -128,8 +129,14 @@ func BaseFields() []string {
 		"checkpointId", "attempt", "group", "kind", "status", "worker", "delivery", "deltas", "durationMs", "model", "startBefore", "deadlineAt"}
 }
 
+// What a body with a dataref has in it: the key, or an escape that may hide it.
+var dataRefKey, escaped = []byte("dataref"), []byte(`\u`)
+
 // CheckOut returns the whole body of one that may carry a dataref.
 func (b *Blobs) CheckOut(ctx context.Context, body json.RawMessage) (json.RawMessage, error) {
+	if !bytes.Contains(body, dataRefKey) && !bytes.Contains(body, escaped) { // nearly every body: not decoded for this
+		return body, nil
+	}
 	var probe struct {
 		DataRef *crumbs.DataRef `json:"dataref"`
 	}

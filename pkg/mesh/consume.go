@@ -195,12 +195,10 @@ func (l *Loop) handle(ctx context.Context, m jetstream.Msg) {
 	d := &Delivery{Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Stored: meta.Timestamp,
 		Sequence: meta.Sequence.Stream, Count: int(meta.NumDelivered), msg: m}
 	err = l.work(ctx, d)
-	settleCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
-	defer cancel()
 	if err != nil {
 		l.conn.Log.Log(ctx, levelOf(err), "message not done", "subject", d.Subject, "delivery", d.Count, "error", err)
 	}
-	if err := l.conn.settle(settleCtx, l.cfg, d, err); err != nil {
+	if err := l.conn.settle(ctx, l.cfg, d, err); err != nil {
 		l.conn.Log.Warn("settle", "subject", d.Subject, "error", err)
 	}
 }
@@ -225,23 +223,12 @@ func (l *Loop) guard(ctx context.Context, d *Delivery) (err error) {
 }
 
 // keep sends InProgress each third of AckWait until the returned func is called.
-func (l *Loop) keep(d *Delivery) func() {
-	done := make(chan struct{})
-	go func() {
-		t := time.NewTicker(l.conn.Settings.Heartbeat())
-		defer t.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-t.C:
-				if err := d.msg.InProgress(); err != nil {
-					l.conn.Log.Debug("heartbeat", "subject", d.Subject, "error", err)
-				}
-			}
+func (l *Loop) keep(d *Delivery) (quiet func()) {
+	return Every(l.conn.Settings.Heartbeat(), func() {
+		if err := d.msg.InProgress(); err != nil {
+			l.conn.Log.Debug("heartbeat", "subject", d.Subject, "error", err)
 		}
-	}()
-	return func() { close(done) }
+	})
 }
 
 // Health returns UNAVAILABLE when the loop has had no answer from the server

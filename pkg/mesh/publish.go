@@ -57,8 +57,11 @@ func (c *Conn) Publish(ctx context.Context, msg *nats.Msg, opts ...jetstream.Pub
 }
 
 func (c *Conn) publish(ctx context.Context, msg *nats.Msg, opts []jetstream.PublishOpt) (*jetstream.PubAck, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
+	if _, bounded := ctx.Deadline(); bounded { // the client bounds others by the same time (Connect)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+	}
 	return c.JS.PublishMsg(ctx, msg, opts...)
 }
 

@@ -47,12 +47,16 @@ func (c *Conn) settle(ctx context.Context, cfg ConsumeConfig, d *Delivery, err e
 	var dead *deadError
 	switch {
 	case err == nil && cfg.DoubleAck:
+		ctx, cancel := lastWord(ctx)
+		defer cancel()
 		return d.msg.DoubleAck(ctx)
 	case err == nil:
 		return d.msg.Ack()
 	case errors.As(err, &retry):
 		return d.msg.NakWithDelay(retry.after)
 	case errors.As(err, &dead):
+		ctx, cancel := lastWord(ctx)
+		defer cancel()
 		if err := c.DeadLetter(ctx, cfg.Stream, dead.run, d, dead.err); err != nil {
 			return d.msg.NakWithDelay(backoff(d.Count))
 		}
@@ -62,6 +66,11 @@ func (c *Conn) settle(ctx context.Context, cfg ConsumeConfig, d *Delivery, err e
 	default:
 		return d.msg.NakWithDelay(backoff(d.Count))
 	}
+}
+
+// lastWord lets a message be settled after its handler was told to stop.
+func lastWord(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 }
 
 // backoff doubles from nakMin to nakMax with the number of deliveries.

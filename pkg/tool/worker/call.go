@@ -239,26 +239,13 @@ func (r *request) execute(c tool.Context, t tool.Tool) outcome {
 // watch reads the claim at each heartbeat and interrupts the handler of a
 // revoked one: a lost ctl.cancel costs AckWait/3.
 func (r *request) watch(ctx context.Context) (stop func()) {
-	ctx, stop = context.WithCancel(ctx)
-	go func() {
-		t := time.NewTicker(r.conn.Settings.Heartbeat())
-		defer t.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
-			}
-			claim, err := r.claims.Get(ctx, r.attempt.key)
-			if err != nil {
-				r.conn.Log.Debug("claim not read", "call", r.attempt.key, "error", err)
-				continue
-			}
-			if claim.State == mesh.ClaimRevoked {
-				r.cancel(errCancelled())
-				return
-			}
+	return mesh.Every(r.conn.Settings.Heartbeat(), func() {
+		claim, err := r.claims.Get(ctx, r.attempt.key)
+		if err != nil {
+			r.conn.Log.Debug("claim not read", "call", r.attempt.key, "error", err)
 		}
-	}()
-	return stop
+		if claim.State == mesh.ClaimRevoked {
+			r.cancel(errCancelled())
+		}
+	})
 }

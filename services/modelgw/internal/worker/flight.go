@@ -113,28 +113,15 @@ func (w *Worker) onCancel(m *nats.Msg) {
 const cancelRunToken = 2
 
 // watch reads the claim at each heartbeat and stops a call whose claim was
-// revoked: the way that needs no ctl.cancel to arrive. The channel is closed
-// when it ended, which is soon after ctx did.
-func (w *Worker) watch(ctx context.Context, f *flight) <-chan struct{} {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		t := time.NewTicker(w.conn.Settings.Heartbeat())
-		defer t.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
-				claim, err := w.claims.Get(ctx, f.job.key())
-				if err != nil {
-					w.conn.Log.Debug("read claim", "call", f.job.call.CallID, "error", err)
-				}
-				if claim.State == mesh.ClaimRevoked {
-					f.stop(errStopped)
-				}
-			}
+// revoked: the way that needs no ctl.cancel to arrive.
+func (w *Worker) watch(ctx context.Context, f *flight) (stop func()) {
+	return mesh.Every(w.conn.Settings.Heartbeat(), func() {
+		claim, err := w.claims.Get(ctx, f.job.key())
+		if err != nil {
+			w.conn.Log.Debug("read claim", "call", f.job.call.CallID, "error", err)
 		}
-	}()
-	return ended
+		if claim.State == mesh.ClaimRevoked {
+			f.stop(errStopped)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -36,13 +37,36 @@ func (w *Worker) read(ctx context.Context, d *mesh.Delivery) (*job, error) {
 		return nil, mesh.Dead(run, err)
 	}
 	j := &job{sequence: d.Sequence, event: event}
-	if err := crumbs.Decode(crumbs.TypeModelCall, body, &j.call); err != nil {
+	if j.call, err = decode(body); err != nil {
 		return nil, mesh.Dead(run, err)
 	}
 	if err := checkCall(run, j.call); err != nil {
 		return nil, mesh.Dead(run, err)
 	}
 	return j, nil
+}
+
+// decode reads a request. Only the orchestrator may write to this queue, and it
+// writes what the schema says; so the schema, which would cost more than all else
+// a request costs here, is asked only about a body that lacks something: to tell
+// what is wrong with it. It fails with INVALID_MESSAGE.
+func decode(body []byte) (call crumbs.ModelCall, err error) {
+	if json.Unmarshal(body, &call) == nil && complete(call) {
+		return call, nil
+	}
+	call = crumbs.ModelCall{}
+	err = crumbs.Decode(crumbs.TypeModelCall, body, &call)
+	return call, err
+}
+
+// complete reports whether a request has all that the schema requires.
+func complete(c crumbs.ModelCall) bool {
+	for _, text := range [...]string{string(c.RunID), string(c.AgentID), string(c.SessionID), c.AgentRevision, string(c.CallID), c.Model.Provider, c.Model.Model, c.ToolSet} {
+		if text == "" {
+			return false
+		}
+	}
+	return c.Type == crumbs.TypeModelCall && c.DataRef == nil && c.Step > 0 && c.Attempt > 0 && c.N > 0 && !c.StartBefore.IsZero() && !c.DeadlineAt.IsZero()
 }
 
 // runToken is the place of the run in `model.call.<provider>.<run>`.

@@ -137,10 +137,10 @@ func (w *Worker) claim(ctx context.Context, f *flight, adapter Adapter) error {
 func (w *Worker) run(ctx context.Context, f *flight, adapter Adapter) error {
 	callCtx, span := w.startSpan(f.ctx, f.job)
 	defer span.End()
-	watched := w.watch(callCtx, f)
+	unwatch := w.watch(callCtx, f)
+	defer unwatch()
 	result, err := w.generate(callCtx, f.job, adapter)
 	f.stop(nil)
-	<-watched
 	if err != nil {
 		return err
 	}
