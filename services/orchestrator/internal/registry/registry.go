@@ -19,27 +19,16 @@ import (
 )
 
 // Keys of bucket `agents`: `<agent>.<revision>` is a definition, for good.
-const (
-	projectKey    = "_project"
-	toolSetPrefix = "_toolset."
-)
+const toolSetPrefix = "_toolset."
 
 // cacheMax bounds each cache of immutable documents; a full cache starts anew.
 const cacheMax = 1024
 
-// Project is the one record that says which revision of which agent serves. One
-// key, so that applying a project is one write.
-type Project struct {
-	Revision string                    `json:"revision"`
-	Agents   map[crumbs.AgentID]string `json:"agents"`
-	Groups   map[string]crumbs.Group   `json:"groups,omitempty"`
-	At       crumbs.Time               `json:"at"`
-}
-
 // Registry is a cached view of buckets `agents` and `tools`.
 type Registry struct {
-	conn   *mesh.Conn
-	agents *mesh.Bucket
+	conn     *mesh.Conn
+	agents   *mesh.Bucket
+	projects *projects
 
 	mu          sync.Mutex
 	definitions map[string]*agent.Definition
@@ -59,7 +48,8 @@ type pin struct {
 
 // New returns a registry; Watch keeps it current.
 func New(conn *mesh.Conn) *Registry {
-	return &Registry{conn: conn, agents: conn.Bucket(crumbs.BucketAgents), definitions: map[string]*agent.Definition{},
+	agents := conn.Bucket(crumbs.BucketAgents)
+	return &Registry{conn: conn, agents: agents, projects: &projects{bucket: agents}, definitions: map[string]*agent.Definition{},
 		sets: map[string]*agent.ToolSet{}, pins: map[string]pin{}, announced: map[string]agent.Announcement{}, queues: map[string]bool{}}
 }
 
@@ -124,17 +114,12 @@ func (r *Registry) Announced() []agent.Announcement {
 	return out
 }
 
-// Project reads which agents serve; an empty one when none was applied.
+// Project reads which agents serve, and the revision of the record that says so;
+// an empty one when none was applied. What was applied before the call is in it.
+// It is shared: do not change it.
 func (r *Registry) Project(ctx context.Context) (Project, uint64, error) {
-	rec, err := r.agents.Get(ctx, projectKey)
-	if err != nil || !rec.Exists() {
-		return Project{}, rec.Revision, err
-	}
-	var p Project
-	if err := json.Unmarshal(rec.Value, &p); err != nil {
-		return Project{}, 0, fault.Wrap(fault.InternalError, err, "the project record does not decode")
-	}
-	return p, rec.Revision, nil
+	now, err := r.projects.read(ctx)
+	return now.project, now.revision, err
 }
 
 // Definition reads a revision of an agent. It fails with AGENT_NOT_FOUND.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -99,7 +100,7 @@ func (w *Worker) sendCommands(ctx context.Context, s core.State, in *incoming) e
 		return err
 	}
 	load := func(name string) ([]byte, error) { return w.blobs.Get(ctx, name) }
-	var group errgroup.Group
+	var commands []core.Command
 	for _, intent := range s.Outbox.Intents {
 		if in != nil && in.answers(intent) || err != nil && (intent.Kind == core.SendModel || intent.Kind == core.SendTool) {
 			continue // answered; or what it is made of is gone, and its deadline settles it
@@ -111,9 +112,22 @@ func (w *Worker) sendCommands(ctx context.Context, s core.State, in *incoming) e
 		if !ok || !cmd.StartBefore.IsZero() && time.Now().After(cmd.StartBefore.Time) {
 			continue
 		}
+		commands = append(commands, cmd)
+	}
+	return w.sendAll(ctx, s, commands)
+}
+
+// sendAll needs no goroutine for the last command, most often the only one.
+func (w *Worker) sendAll(ctx context.Context, s core.State, commands []core.Command) error {
+	if len(commands) == 0 {
+		return nil
+	}
+	last := len(commands) - 1
+	var group errgroup.Group
+	for _, cmd := range commands[:last] {
 		group.Go(func() error { return w.send(ctx, s, cmd) })
 	}
-	return group.Wait()
+	return errors.Join(w.send(ctx, s, commands[last]), group.Wait())
 }
 
 func (w *Worker) send(ctx context.Context, s core.State, cmd core.Command) error {
