@@ -119,7 +119,7 @@ func TestTranscript_CancelOfCallsThatNeverStarted(t *testing.T) {
 	transcripts(t, "cancel_never_started")
 }
 func TestTranscript_CancelOfCallsThatHadStarted(t *testing.T) {
-	transcripts(t, "cancel_result_in_grace", "cancel_grace_passed")
+	transcripts(t, "cancel_result_in_grace", "cancel_grace_passed", "cancel_during_grace")
 }
 func TestTranscript_CancelWithdrawsQuestions(t *testing.T) { transcripts(t, "cancel_questions") }
 func TestTranscript_CF_O14_CancelAfterTheEnd(t *testing.T) { transcripts(t, "cancel_after_end") }
@@ -163,5 +163,5 @@ func TestTranscript_LargeTurn(t *testing.T)       { transcripts(t, "large_turn")
 func TestTranscript_LargeTranscript(t *testing.T) { transcripts(t, "large_transcript") }
 func TestTranscript_LongRun(t *testing.T)         { transcripts(t, "long_run") }
 func TestTranscript_SuspendedRecordIsSmall(t *testing.T) {
-	transcripts(t, "suspended_record")
+	transcripts(t, "suspended_record", "suspended_beside_results")
 }
