@@ -33,6 +33,12 @@ const (
 // as poison.
 const StartsMax = 3
 
+// Reading back a claim whose write got no answer: about two minutes of tries.
+const (
+	readBackTries = 60
+	readBackMax   = 2 * time.Second
+)
+
 // Verdict is what a worker may do with a request.
 type Verdict int
 
@@ -93,12 +99,16 @@ func (c *Claims) Begin(ctx context.Context, s Start) (Verdict, error) {
 	}
 }
 
-// readAfter reads a claim after a write that failed; the write's error is told
-// when the read fails too.
+// readAfter reads a claim after a write that failed. While the write's fate is
+// open the read is repeated: whoever gave up here and met the claim again would
+// take it for that of a call that started.
 func (c *Claims) readAfter(ctx context.Context, key string, cause error) (Claim, uint64, error) {
 	found, rev, err := c.read(ctx, key)
-	if err != nil && !errors.Is(cause, ErrConflict) {
-		return found, rev, cause
+	for try := 1; err != nil && !errors.Is(cause, ErrConflict) && try < readBackTries; try++ {
+		if err := sleep(ctx, min(nakMin<<min(try, 5), readBackMax)); err != nil {
+			return found, rev, err
+		}
+		found, rev, err = c.read(ctx, key)
 	}
 	return found, rev, err
 }

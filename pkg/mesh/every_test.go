@@ -32,15 +32,15 @@ func TestEvery_OneAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var running, calls int
-		var stop func()
-		stop = mesh.Every(time.Second, func() {
+		stops := make(chan func(), 1)
+		stops <- mesh.Every(time.Second, func() {
 			if running++; running > 1 {
 				t.Error("two calls at once")
 			}
 			<-time.After(3 * time.Second)
 			running--
 			if calls++; calls == 2 {
-				stop()
+				(<-stops)()
 			}
 		})
 		<-time.After(time.Minute)

@@ -30,6 +30,7 @@ func (w *Worker) pinned(ctx context.Context, s core.State) (core.Pinned, error) 
 // request, revoked claims, blobs.
 func (w *Worker) event(ctx context.Context, e *entry, in *incoming, p core.Pinned) (core.Event, core.Pinned, error) {
 	event := in.event
+	event.Now = crumbs.At(time.Now())
 	if in.kind == core.Requested {
 		if e.state.Exists() && !e.state.Run.Tombstone {
 			return event, p, nil
@@ -187,6 +188,12 @@ func checkInput(schema, input json.RawMessage) error {
 	return s.Check(fault.InvalidInput, input)
 }
 
+// Bounds of what a run's record keeps of its request.
+const (
+	goalMax      = 8 << 10
+	principalMax = 1 << 10
+)
+
 // supported refuses what the wire has a place for and this version does not do,
 // rather than ignoring it.
 func (w *Worker) supported(r *crumbs.RunRequest) error {
@@ -203,6 +210,12 @@ func (w *Worker) supported(r *crumbs.RunRequest) error {
 	}
 	if r.Principal != nil && !w.cfg.TrustPrincipal {
 		return fault.New(fault.NotAvailable, "a bare principal is believed in `crumb dev` only; verified principals are not built in this version")
+	}
+	if len(r.Goal) > goalMax {
+		return fault.New(fault.InvalidMessage, "goal has %d bytes: at most %d; put long texts into the input", len(r.Goal), goalMax)
+	}
+	if p := r.Principal; p != nil && len(p.Issuer)+len(p.Subject)+len(p.Tenant) > principalMax {
+		return fault.New(fault.InvalidMessage, "the principal has more than %d bytes", principalMax)
 	}
 	if len(r.Metadata) > crumbs.MetaMax {
 		return fault.New(fault.InvalidMessage, "metadata has %d entries: at most %d", len(r.Metadata), crumbs.MetaMax)

@@ -241,7 +241,7 @@ func (w *Worker) decide(ctx context.Context, e *entry, in *incoming) (core.State
 	if !e.state.Exists() {
 		return core.State{}, mesh.Dead(in.run, err)
 	}
-	broken := core.Event{Kind: core.Broken, At: event.At, Broken: fault.From(err)}
+	broken := core.Event{Kind: core.Broken, At: event.At, Now: crumbs.At(time.Now()), Broken: fault.From(err)}
 	if broken.Claims, err = w.revoke(ctx, core.Settles(pinned, e.state, broken)); err != nil {
 		return core.State{}, err
 	}
