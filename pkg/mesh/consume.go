@@ -25,6 +25,9 @@ const (
 	loopStalled   = 15 * time.Second       // a loop without progress for this long is unhealthy
 )
 
+// parkedMax bounds the goroutines that a loop keeps for its next messages.
+const parkedMax = 32
+
 // Delivery is one message in the hands of a handler.
 type Delivery struct {
 	Subject  string
@@ -59,6 +62,8 @@ type Loop struct {
 	err      atomic.Value // last error text of the loop
 	free     chan struct{}
 	held     sync.WaitGroup
+	parked   chan jetstream.Msg // to a goroutine that waits for its next message
+	waiting  atomic.Int32       // such goroutines
 	started  time.Time
 }
 
@@ -72,7 +77,7 @@ func (c *Conn) NewLoop(ctx context.Context, cfg ConsumeConfig, h Handler) (*Loop
 	if err != nil {
 		return nil, unavailable(err, "consumer "+cfg.Consumer)
 	}
-	l := &Loop{conn: c, cfg: cfg, handler: h, cons: cons, free: make(chan struct{}, cfg.Capacity), started: time.Now()}
+	l := &Loop{conn: c, cfg: cfg, handler: h, cons: cons, free: make(chan struct{}, cfg.Capacity), parked: make(chan jetstream.Msg), started: time.Now()}
 	for range cfg.Capacity {
 		l.free <- struct{}{}
 	}
@@ -148,7 +153,11 @@ func (l *Loop) pull(ctx, work context.Context, n int) (got int, err error) {
 			got++
 			l.progress.Store(time.Now().UnixNano())
 			l.held.Add(1)
-			go l.handle(work, m)
+			select {
+			case l.parked <- m:
+			default:
+				go l.serve(work, m)
+			}
 		}
 	}
 }
@@ -182,6 +191,24 @@ func (l *Loop) drain(stop context.CancelFunc) {
 	case <-t.C:
 		stop()
 		<-done
+	}
+}
+
+// serve handles a message and then, until ctx ends, those it is handed while it
+// is parked: a fresh goroutine would grow its stack again for each message.
+func (l *Loop) serve(ctx context.Context, m jetstream.Msg) {
+	for {
+		l.handle(ctx, m)
+		if l.waiting.Add(1) > parkedMax {
+			l.waiting.Add(-1)
+			return
+		}
+		select {
+		case m = <-l.parked:
+			l.waiting.Add(-1)
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
