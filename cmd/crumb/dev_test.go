@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -262,6 +263,31 @@ func TestDev_TakenAddressIsAUsageError(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	d.stop()
+}
+
+// Two meshes on one store would lose runs: the second is refused, names the
+// first, and the store is free as soon as that is killed.
+func TestDev_OneStoreOneMesh(t *testing.T) {
+	t.Parallel()
+	dir := devProject(t)
+	d := startDev(t, dir)
+	out, err := exec.Command("crumb", "dev", dir, "--port", "0", "--http", "127.0.0.1:0").CombinedOutput()
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 {
+		t.Fatalf("a second mesh on the store: %v: %s", err, out)
+	}
+	for _, want := range []string{"INVALID_CONFIG", "is in use by process " + strconv.Itoa(d.cmd.Process.Pid), "--store"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in: %s", want, out)
+		}
+	}
+	if got := greet(t, d.served.Server); got != `"first"` {
+		t.Errorf("the first mesh: output %s", got)
+	}
+	if err := d.cmd.Process.Kill(); err != nil { // kill -9
+		t.Fatal(err)
+	}
+	_ = d.cmd.Wait() // says that it was killed
+	startDev(t, dir).stop()
 }
 
 func get(t *testing.T, url string) string {

@@ -50,6 +50,7 @@ type Mesh struct {
 	Client *client.Client
 
 	cfg      Config
+	locked   *os.File // holds the store
 	server   *embedded.Server
 	key      decision.Key
 	verifier *decision.Verifier
@@ -65,7 +66,8 @@ type Mesh struct {
 }
 
 // Start starts the server and the services that no project changes. It fails with
-// INVALID_CONFIG when the store cannot be used or the port is taken.
+// INVALID_CONFIG when the store cannot be used, another process uses it, or the
+// port is taken.
 func Start(ctx context.Context, cfg Config) (*Mesh, error) {
 	m := &Mesh{cfg: cfg, parts: map[string]*part{}, failed: make(chan error, 1), flush: func() {}}
 	if err := m.start(ctx); err != nil {
@@ -81,6 +83,9 @@ func (m *Mesh) start(ctx context.Context) (err error) {
 	}
 	if err := os.MkdirAll(m.cfg.Store, folderMode); err != nil {
 		return fault.Wrap(fault.InvalidConfig, err, "the store folder %s cannot be made: %v", m.cfg.Store, err)
+	}
+	if m.locked, err = lock(m.cfg.Store); err != nil {
+		return err
 	}
 	if m.key, err = decision.LoadOrCreate(filepath.Join(m.cfg.Store, keyFile)); err != nil {
 		return err
@@ -194,6 +199,9 @@ func (m *Mesh) Stop() {
 	}
 	if m.server != nil {
 		m.server.Stop()
+	}
+	if m.locked != nil {
+		_ = m.locked.Close() // the next may use the store
 	}
 	m.flush()
 }
