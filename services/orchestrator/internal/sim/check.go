@@ -14,7 +14,7 @@ import (
 // Kind of a violation.
 type Kind string
 
-// What can be broken (docs/protocol.md §3).
+// What can be broken (docs/protocol.md, the promises).
 const (
 	CrumbTwice       Kind = "crumb-twice"
 	CrumbOrder       Kind = "crumb-order" // a hole, or a crumb before its turn

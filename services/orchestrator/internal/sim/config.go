@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Durations of the mesh (wire.md §2).
+// Durations of the mesh, those of pkg/mesh's DefaultSettings.
 const (
 	ackWait         = 4 * time.Second
 	heartbeat       = ackWait / 3

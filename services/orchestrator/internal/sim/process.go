@@ -125,15 +125,20 @@ func (t *task) resume(value any, err error) {
 
 // park waits for resume.
 func (t *task) park() (any, error) {
+	t.rest()
+	return t.value, t.err
+}
+
+// rest is park for who expects no answer.
+func (t *task) rest() {
 	if !t.yield(struct{}{}) {
 		panic(killed{})
 	}
-	return t.value, t.err
 }
 
 func (t *task) sleep(d time.Duration) {
 	t.w.after(d, func() { t.resume(nil, nil) })
-	t.park()
+	t.rest()
 }
 
 // line is a place between two lines of the protocol, where a process may crash.
@@ -148,7 +153,7 @@ func (t *task) line(name string) {
 	}
 	p := t.process
 	w.after(0, func() { p.crash(down, name) })
-	t.park() // for good
+	t.rest() // for good
 }
 
 // request lets the server do op: the request or its answer may be lost, and a
@@ -189,7 +194,7 @@ func (l locks) lock(t *task, run string) {
 		return
 	}
 	l[run] = append(waiting, t)
-	t.park()
+	t.rest()
 }
 
 func (l locks) unlock(w *world, run string) {

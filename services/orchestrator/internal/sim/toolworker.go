@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
@@ -88,11 +89,11 @@ func (r *toolRequest) delay() time.Duration {
 }
 
 func (r *toolRequest) work() {
-	if r.world.until(r.call.StartBefore) <= 0 && !r.owesOutcome() {
+	if r.until(r.call.StartBefore) <= 0 && !r.owesOutcome() {
 		r.d.ack(r.task)
 		return
 	}
-	v, err := r.begin(r.task, start{key: r.key, message: r.d.seq, effect: r.call.Effect, past: r.world.until(r.call.DeadlineAt) <= 0})
+	v, err := r.begin(r.task, start{key: r.key, message: r.d.seq, effect: r.call.Effect, past: r.until(r.call.DeadlineAt) <= 0})
 	if err != nil {
 		r.d.nak(r.task, nakDelay)
 		return
@@ -129,7 +130,7 @@ func (r *toolRequest) execute() (string, *fault.Error) {
 	if w.cfg.Faults.Poison && fate(r.key, "poison")%poisonOneIn == 0 {
 		p := r.process
 		w.after(0, func() { p.crash(w.between(200*time.Millisecond, 3*time.Second), "poison "+r.key) })
-		r.park()
+		r.rest()
 	}
 	e := &execution{call: r.call.CallID}
 	w.inHand[r.call.RunID] = append(w.inHand[r.call.RunID], e)
@@ -197,7 +198,7 @@ func (w *world) publishOnce(t *task, d *delivery, subject string, e core.Event) 
 			}
 			return w.inbox.publish(p)
 		})
-		if err == nil || err == errConflict {
+		if err == nil || errors.Is(err, errConflict) {
 			return
 		}
 		d.inProgress(t)

@@ -111,7 +111,7 @@ func (w *world) between(a, b time.Duration) time.Duration {
 
 func (w *world) logf(format string, args ...any) {
 	if w.cfg.Trace {
-		w.log = append(w.log, w.clock.String()+" "+fmt.Sprintf(format, args...))
+		w.log = append(w.log, w.String()+" "+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -119,7 +119,7 @@ func (w *world) logf(format string, args ...any) {
 // answers, which call is poison.
 func fate(of ...any) uint64 {
 	h := fnv.New64a()
-	fmt.Fprint(h, of...)
+	_, _ = fmt.Fprint(h, of...) // a hash takes everything
 	return h.Sum64()
 }
 
