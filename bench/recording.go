@@ -228,7 +228,7 @@ type Said struct {
 	Bytes int    `json:"bytes"`
 }
 
-// said sums the recording up, in the order of DESIGN's table.
+// said sums the recording up, a line a kind, in the order of their first message.
 func (r *recording) said() []Said {
 	sums := map[string]*Said{}
 	var order []string

@@ -94,6 +94,15 @@ func rules() []rule {
 			"docs/a.md":     "## Part *two*\n[up](../../x.md)\n",
 			"pkg/x/notes.x": "",
 		}, []string{"README.md:2: link docs/none.md", "README.md:2: link docs/a.md#part-three", "docs/a.md:2: link ../../x.md leaves"}},
+		{"Citations", archtest.Citations, map[string]string{
+			"pkg/x/a.go": "// Package x is told in docs/a.md (ADR 0001), schemas/a.json, schemas/crumb.*, here.md and docs/none.md.\n" +
+				"package x\n\n/* See\nplan.md §2, ADR 0002 and\nschemas/b.json. An agent's prompt.md is its own. */\nvar s = \"docs/other.md\"\n",
+			"pkg/x/here.md":      "[text](../../docs/none.md) and `gone.md`, not\n```\nlost.md\n```\n",
+			"docs/a.md":          "a.md and docs/a.md\n",
+			"docs/adr/0001-a.md": "",
+			"schemas/a.json":     "{}",
+		}, []string{"a.go:1: cites docs/none.md", "a.go:5: § cites a section", "a.go:5: cites plan.md", "a.go:5: cites ADR 0002",
+			"a.go:6: cites schemas/b.json", "pkg/x/here.md:1: cites gone.md"}},
 	}
 }
 

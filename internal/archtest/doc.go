@@ -1,6 +1,6 @@
 // Package archtest holds the shape of the repository: who may import whom, where
 // NATS types end, what the run machine may not touch, what no source file may
-// contain, and that every link of the documents resolves.
+// contain, and that every link and every citation leads to something that is here.
 //
 // A rule is a function from a Tree to its violations, each with place and reason.
 // The tests run every rule on the repository, and every rule on a small tree that

@@ -31,7 +31,8 @@ const (
 	TypeResultPartial  = "tool:result:partial"
 )
 
-// CrumbTypes lists the durable types in the order of wire.md.
+// CrumbTypes lists the durable types: of the run, its steps, its calls and its
+// questions.
 func CrumbTypes() []string {
 	return []string{TypeRunStarted, TypeRunEnded, TypeAgentError, TypeStepEnd, TypeToolCalled,
 		TypeToolResulted, TypeToolErrored, TypeToolBlocked, TypeHumanRequired, TypeHumanResumed}

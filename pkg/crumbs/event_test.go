@@ -24,7 +24,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/schemas"
 )
 
-// wireTypes are the commands and outcomes of wire.md §3.
+// wireTypes are the commands and outcomes that have a schema (schemas/wire.*).
 func wireTypes() []string {
 	return []string{crumbs.TypeRunRequest, crumbs.TypeRunStart, crumbs.TypeRunControl, crumbs.TypeRunChild, crumbs.TypeTimerDue, crumbs.TypeCtlCancel,
 		crumbs.TypeModelCall, crumbs.TypeModelResult, crumbs.TypeToolCall, crumbs.TypeToolResult, crumbs.TypeDecision}

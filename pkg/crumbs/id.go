@@ -30,7 +30,7 @@ type CallID string
 // CheckpointID names a question to a person: the CallID of the call that waits.
 type CheckpointID = CallID
 
-// Bounds of names (wire.md §1).
+// Bounds of names; schemas/common.v1.json has the same.
 const (
 	RunIDMax  = 64
 	LeafMax   = 64
@@ -46,7 +46,7 @@ var (
 	agentRE = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 	nameRE  = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
 	// callRE: .m a model call, .<i> a tool call, x an escalation, h a hook, r a
-	// resolve, p a parse, e an ended (wire.md §1).
+	// resolve, p a parse, e an ended.
 	callRE = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}\.(0|[1-9][0-9]{0,8})\.(m|(0|[1-9][0-9]{0,8})(h[0-9]{1,9})?|[xhrpe][0-9]{1,9})$`)
 )
 
@@ -169,7 +169,7 @@ func (c CallID) Token() string { return strings.ReplaceAll(string(c), ".", "-") 
 func (c CallID) Attempt(n int) string { return string(c) + "." + strconv.Itoa(n) }
 
 // CheckCallID returns INVALID_NAME unless id has the form `<run>.<step>.<i>`, or
-// that of another kind of call (wire.md §1).
+// that of another kind of call (callRE).
 func CheckCallID(id CallID) error {
 	if callRE.MatchString(string(id)) {
 		return nil

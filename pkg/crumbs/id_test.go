@@ -141,7 +141,7 @@ func TestCallID_PartsAndTokens(t *testing.T) {
 	}
 }
 
-// Every kind of call of wire.md §1, and what only looks like one.
+// Every kind of call, and what only looks like one.
 func TestCheckCallID_Grammar(t *testing.T) {
 	t.Parallel()
 	for _, id := range []crumbs.CallID{"r.1.0", "r.1.63", "r.1.m", "r.1.x2", "r.1.0h1", "r.1.h1", "r.0.r1", "r.1.p1", "r.1.e1",

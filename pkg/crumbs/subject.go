@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Streams and buckets of the mesh (wire.md §2). Their settings are in pkg/mesh.
+// Streams and buckets of the mesh (docs/ARCHITECTURE.md). Their settings are in pkg/mesh.
 const (
 	StreamRequests   = "REQUESTS"
 	StreamInbox      = "INBOX"

@@ -124,7 +124,7 @@ const (
 	OutcomeExpired   Outcome = "expired"
 )
 
-// Effect says what a second execution after a crash would mean (DESIGN §5).
+// Effect says what a second execution after a crash would mean (docs/protocol.md).
 type Effect string
 
 // The effects; EffectOnce is the default.
@@ -396,7 +396,7 @@ const (
 	DecideAnswer  = "answer"
 )
 
-// Decision is a person's signed answer to a checkpoint (DESIGN §6). ArgsHash is
+// Decision is a person's signed answer to a checkpoint. ArgsHash is
 // that of the question, also when Args are edited.
 type Decision struct {
 	Type         string          `json:"type"`

@@ -3,7 +3,7 @@
 //
 // Only the approvals service signs. The orchestrator, before it applies a
 // decision, and a worker, before it runs an approved call, verify: a message on
-// the decision's subject that no trusted key signed changes nothing (DESIGN §6).
+// the decision's subject that no trusted key signed changes nothing.
 //
 // What is signed is the RFC 8785 form of the decision without `sig`, under the
 // number rule of pkg/argument: a number that has no exact canonical form is

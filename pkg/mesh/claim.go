@@ -13,7 +13,7 @@ import (
 )
 
 // Claim is the register that decides whether an attempt of a call starts:
-// none → started → revoked (DESIGN §5, docs/protocol.md).
+// none → started → revoked (docs/protocol.md).
 type Claim struct {
 	State      string      `json:"state"` // started or revoked
 	Nonce      string      `json:"nonce,omitempty"`
@@ -113,7 +113,7 @@ func (c *Claims) readAfter(ctx context.Context, key string, cause error) (Claim,
 	return found, rev, err
 }
 
-// judge is the rule of DESIGN §5 for a request that finds a claim. A holder that
+// judge is the rule (P4, P7, P12 of docs/protocol.md) for a request that finds a claim. A holder that
 // is present is waited for whatever the effect before the call is called lost.
 func judge(ctx context.Context, s Start, found Claim) (Verdict, error) {
 	switch {

@@ -16,7 +16,7 @@ import (
 )
 
 // Pull loop timing: short pulls survive a leader change in a second where the
-// client's defaults stall for thirty (nats/jetstream.md, finding 2).
+// client's defaults stall for thirty.
 const (
 	pullExpiry    = 2 * time.Second
 	pullHeartbeat = 500 * time.Millisecond

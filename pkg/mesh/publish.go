@@ -16,7 +16,7 @@ import (
 // moved on. Read again and decide again.
 var ErrConflict = errors.New("conflict: the subject was written by another")
 
-// JetStream error codes that mean more than their text (protocol.md P2, P13).
+// JetStream error codes that mean more than their text (P2 of docs/protocol.md).
 const (
 	codeWrongLast   = jetstream.JSErrCodeStreamWrongLastSequence // 10071
 	codeWrongLastRN = jetstream.ErrorCode(10164)                 // the same on a replicated stream, while another write is in flight

@@ -6,8 +6,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Settings are the durations, sizes and bounds of the topology, with the
-// defaults of wire.md §2. A deployment may change them; tests shorten them.
+// Settings are the durations, sizes and bounds of the topology; DefaultSettings
+// has the defaults. A deployment may change them; tests shorten them.
 type Settings struct {
 	Replicas        int // of every stream and bucket
 	Storage         jetstream.StorageType

@@ -39,7 +39,7 @@ type consumerSpec struct {
 	cfg    jetstream.ConsumerConfig
 }
 
-// streams is the one table of streams and buckets (wire.md §2).
+// streams is the one table of streams and buckets; docs/ARCHITECTURE.md draws it.
 func (s Settings) streams() []jetstream.StreamConfig {
 	file := func(name string, subjects ...string) jetstream.StreamConfig {
 		return jetstream.StreamConfig{Name: name, Subjects: subjects, Replicas: s.Replicas, Storage: s.Storage, Duplicates: s.DuplicateWindow}

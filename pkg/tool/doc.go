@@ -15,7 +15,7 @@
 // # Effect
 //
 // A tool's effect says what a second execution after a crash would mean
-// (DESIGN §5). The default is once: a call that was interrupted is not run
+// (docs/protocol.md). The default is once: a call that was interrupted is not run
 // again, its outcome is unknown. A tool that passes Context.CallID on as its
 // idempotency key may declare itself idempotent, one without side effects pure.
 //

@@ -16,7 +16,7 @@ const TimeoutMax = 24 * time.Hour
 type Option func(*Tool) error
 
 // Effect says what a second execution after a crash would mean; once when not
-// given (DESIGN §5).
+// given.
 func Effect(e crumbs.Effect) Option {
 	return func(t *Tool) error {
 		switch e {

@@ -31,7 +31,7 @@ const appendTries = 20
 const appendBackoff = 50 * time.Millisecond
 
 // Append stores messages[i], the crumb with number first+i, each only on top of
-// the crumb with the number before it (DESIGN §4, docs/protocol.md). Refused or
+// the crumb with the number before it (P2 of docs/protocol.md). Refused or
 // timed out, it reads the run's last crumb through the leader and goes on after
 // that. So whoever sends a crumb, however often and late, it is stored once and
 // in order. It returns the fence after the last message, or UNAVAILABLE.

@@ -84,7 +84,7 @@ func TestWorker_P4_NothingStartsAfterStartBefore(t *testing.T) {
 	})
 }
 
-// What a dead worker left behind, by effect (DESIGN §5).
+// What a dead worker left behind, by effect (docs/protocol.md).
 func TestWorker_RedeliveryByEffect(t *testing.T) {
 	t.Parallel()
 	const soon = 20 * time.Second

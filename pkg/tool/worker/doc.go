@@ -17,7 +17,7 @@
 //   - A result that exists is published until it is stored; only then the message
 //     is acknowledged, and that acknowledgement awaited.
 //   - The verdict of a call is not taken on trust: the hash of the arguments is
-//     computed again and a person's decision verified against it (DESIGN §6).
+//     computed again and a person's decision verified against it (pkg/decision).
 //
 // What it does not promise: partials are live only, some may be missing or,
 // when a pure or idempotent call runs again, come twice.

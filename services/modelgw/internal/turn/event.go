@@ -31,7 +31,7 @@ type Event struct {
 // the order of the calls.
 type Answer struct {
 	Parts        []crumbs.Part
-	FinishReason string        // of wire.md; empty: tool-calls when there are calls, else stop
+	FinishReason string        // of schemas/common.v1.json; empty: tool-calls when there are calls, else stop
 	Usage        *crumbs.Usage // as the provider counted
 	Cost         *crumbs.Cost
 	Model        string // that answered; empty: the one that was asked

@@ -17,7 +17,7 @@ const (
 	storeRetry  = 500 * time.Millisecond // between two tries to put a large result aside
 )
 
-// Finish reasons of wire.md.
+// Finish reasons of schemas/common.v1.json.
 const (
 	finishStop      = "stop"
 	finishToolCalls = "tool-calls"

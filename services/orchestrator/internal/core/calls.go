@@ -12,7 +12,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
 
-// asked takes one call of the model's answer in the order of DESIGN §5: known,
+// asked takes one call of the model's answer in this order: known,
 // defaults and schema, limits, permission. It returns the part as history keeps it.
 func (d *decision) asked(part crumbs.Part) crumbs.Part {
 	i := len(d.s.Calls)

@@ -76,7 +76,7 @@ type Timing struct {
 	QuestionMax  time.Duration
 }
 
-// DefaultTiming returns the durations of wire.md §2.
+// DefaultTiming returns the durations of a mesh with the default settings.
 func DefaultTiming() Timing {
 	return Timing{StartBefore: 10 * time.Minute, ModelTimeout: 10 * time.Minute, ToolTimeout: 5 * time.Minute,
 		Slack: 15 * time.Second, CancelGrace: 10 * time.Second, Question: 24 * time.Hour, QuestionMax: 7 * 24 * time.Hour}

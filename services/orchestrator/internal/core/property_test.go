@@ -103,7 +103,7 @@ func crashChangesNothing(t *rapid.T) (func(played), func(*play)) {
 	}, nothing
 }
 
-// place is where a crumb stands inside its decision (wire.md §3).
+// place is where a crumb stands inside its decision.
 func place(typ string) int {
 	switch {
 	case typ == crumbs.TypeToolErrored:

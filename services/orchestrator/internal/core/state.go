@@ -14,7 +14,7 @@ import (
 // that the release before it reads.
 const Version = 1
 
-// Bounds of a run's record (DESIGN §4).
+// Bounds of a run's record.
 const (
 	CallsMax           = 64        // calls of one turn that may be sent
 	AskedMax           = 256       // calls of one turn that are answered at all

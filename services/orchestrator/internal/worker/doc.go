@@ -1,4 +1,5 @@
-// Package worker drives the run machine over NATS: the loop of DESIGN §4.
+// Package worker drives the run machine over NATS: the loop of
+// docs/ARCHITECTURE.md.
 //
 // For one message: (1) read the run's record, or take it from this process's
 // cache; (2) deliver its Outbox if it was not seen delivered here (helping), then
