@@ -22,7 +22,13 @@ import (
 //
 // with the built-in functions, `json`, and one rule of our own: a string of args
 // or json that is a single action ending in `| json` becomes that JSON value
-// instead of a text. A key that is not there is an error, never "<no value>".
+// instead of a text: an argument that is no text needs it, since
+// `cents: "{{ .input.cents }}"` is the text "250" and
+// `cents: "{{ .input.cents | json }}"` the number. A call whose arguments do not
+// fit the tool's schema is blocked with INVALID_ARGUMENTS; only a run can tell.
+//
+// A call that was rejected, or failed, has another result than its tool would
+// have answered: `{{ .results.tool_read | json }}` shows any. A key that is not there is an error, never "<no value>".
 // Templates cannot define templates, and loops and texts are bounded.
 type Script struct {
 	Name  string `json:"name"`

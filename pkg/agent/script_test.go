@@ -125,9 +125,10 @@ func TestScript_exhaustedNamesScriptAndTurn(t *testing.T) {
 func TestScript_templateFailsOnTheDataOfTheRun(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"{{ .input.nosuch }}":                              `script "demo", turn 1: text: the template fails: line 1:9: at <.input.nosuch>: map has no entry for key "nosuch"`,
-		"{{ .results.tool_nosuch.a }}":                     `map has no entry for key "tool_nosuch"`,
-		"{{ .nosuch }}":                                    `map has no entry for key "nosuch"`,
+		"{{ .input.nosuch }}":                              `script "demo", turn 1: text: the template fails at .input.nosuch: the input has no key nosuch; it is {"big":9007199254740993,"deep":{"a":[1,"<b>"]},"half":0.5,`,
+		"{{ .results.tool_nosuch.a }}":                     `the template fails at .results.tool_nosuch.a: the results have no key tool_nosuch; there is all, tool_publish, tool_read`,
+		"{{ .nosuch }}":                                    `the template fails at .nosuch: a template has no key nosuch; there is input, messages, results`,
+		"{{ range .messages }}{{ .nosuch }}{{ end }}":      `map has no entry for key "nosuch"`,
 		"{{ index .results.all 7 }}":                       "out of range",
 		`{{ printf "%9999d" 1 }}`:                          "widths of at most 3 digits",
 		`{{ printf "%*d" 9999999 1 }}`:                     "widths of at most 3 digits",
@@ -145,6 +146,44 @@ func TestScript_templateFailsOnTheDataOfTheRun(t *testing.T) {
 		_, err := scripted(agent.Turn{Text: text}).Render(1, transcript())
 		if fault.CodeOf(err) != fault.ModelError || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// A call that was rejected answers something else than its tool would have: the
+// fault shows what was looked into, wherever the expression stands.
+func TestScript_missingKeyShowsTheResult(t *testing.T) {
+	t.Parallel()
+	const denied = `: the result of tool_publish has no key text; it is {"denied":true}`
+	for text, want := range map[string]string{
+		"Done: {{ .results.tool_publish.text }}":                                                          "the template fails at .results.tool_publish.text" + denied,
+		"{{ .input.path }}\n{{ .results.tool_publish.text | json }}":                                      ".results.tool_publish.text" + denied,
+		"{{ if .input.n }}{{ printf `%s` (print .results.tool_publish.text) }}{{ end }}":                  ".results.tool_publish.text" + denied,
+		"{{ with .results.tool_publish }}{{ .text }}{{ end }}":                                            ".results.tool_publish.text" + denied,
+		"{{ range .messages }}{{ $.results.tool_publish.text }}{{ end }}":                                 ".results.tool_publish.text" + denied,
+		"{{ if false }}{{ .results.tool_publish.no }}{{ else }}{{ .results.tool_publish.text }}{{ end }}": ".results.tool_publish.text" + denied,
+		"{{ .results.tool_read.title.text }}":                                                             `.results.tool_read.title is no object, so it has no key text; it is "the second"`,
+		"{{ .results.tool_read.title.a.b.c }}":                                                            `.results.tool_read.title is no object, so it has no key a; it is "the second"`,
+		"{{ .input.deep.a.b }}":                                                                           `.input.deep.a is no object, so it has no key b; it is [1,"<b>"]`,
+	} {
+		_, err := scripted(agent.Turn{Text: text}).Render(1, transcript())
+		if fault.CodeOf(err) != fault.ModelError || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n got %v\nwant %s", text, err, want)
+		}
+	}
+	long := transcript()
+	long.Input = json.RawMessage(`{"a":"` + strings.Repeat("é", 10_000) + `"}`)
+	if _, err := scripted(agent.Turn{Text: "{{ .input.b }}"}).Render(1, long); err == nil || len(err.Error()) > 400 || !strings.Contains(err.Error(), "…") {
+		t.Errorf("a long value: %v", err)
+	}
+	// What survives a rejection.
+	for text, want := range map[string]string{
+		"Done: {{ .results.tool_publish | json }}":                                               `Done: {"denied":true}`,
+		`{{ with index .results.tool_publish "text" }}Done: {{ . }}{{ else }}Not done.{{ end }}`: "Not done.",
+	} {
+		got, err := scripted(agent.Turn{Text: text}).Render(1, transcript())
+		if err != nil || got.Text != want {
+			t.Errorf("%s: got %q, %v", text, got.Text, err)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func render(text string, dot map[string]any) (string, error) {
 	}
 	var out limited
 	if err := t.Execute(&out, dot); err != nil {
-		return "", err
+		return "", explained(t, dot, err)
 	}
 	return out.text.String(), nil
 }
@@ -150,6 +150,10 @@ func (l *limited) Write(p []byte) (int, error) {
 // templateFault is what a template's error says, without the names that
 // text/template puts in front: the text has no file of its own.
 func templateFault(err error) string {
+	var m *missing
+	if errors.As(err, &m) {
+		return "the template fails at " + clipTo(m.at, templateFaultMax) + ": " + m.Error()
+	}
 	text := strings.TrimPrefix(err.Error(), "template: ")
 	if rest, ok := strings.CutPrefix(text, "text:"); ok {
 		text = "line " + rest
