@@ -46,7 +46,7 @@ func (b *Blobs) store(ctx context.Context) (jetstream.ObjectStore, error) {
 	}
 	os, err := b.conn.JS.ObjectStore(ctx, crumbs.ObjectsBlobs)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return nil, fault.New(fault.TopologyMissing, "object store %s is missing; run `crumb init`", crumbs.ObjectsBlobs)
+		return nil, fault.New(fault.TopologyMissing, "object store %s is missing; %s", crumbs.ObjectsBlobs, repairAll)
 	}
 	if err != nil {
 		return nil, unavailable(err, "object store")

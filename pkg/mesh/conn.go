@@ -130,7 +130,7 @@ func (c *Conn) stream(ctx context.Context, name string) (jetstream.Stream, error
 	}
 	s, err := c.JS.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, fault.New(fault.TopologyMissing, "stream %s is missing; run `crumb init`", name)
+		return nil, fault.New(fault.TopologyMissing, "stream %s is missing; %s", name, repairAll)
 	}
 	if err != nil {
 		return nil, unavailable(err, "stream "+name)

@@ -28,7 +28,7 @@ func GroupConsumer(group string) string { return "group_" + group }
 // ProviderConsumer is the durable consumer of a provider instance.
 func ProviderConsumer(provider string) string { return "provider_" + provider }
 
-// Topology is what `crumb init` makes and services verify.
+// Topology is what Ensure makes and services verify.
 type Topology struct {
 	Groups    map[string]int // maxInFlight by worker group; 0 = Settings.GroupMaxPending
 	Providers map[string]int // maxInFlight by provider instance
@@ -159,7 +159,7 @@ func topologyError(what string, err error) error {
 }
 
 // Verify checks that the named consumers and their streams exist. It fails with
-// TOPOLOGY_MISSING and the command that repairs it.
+// TOPOLOGY_MISSING and what repairs it.
 func (c *Conn) Verify(ctx context.Context, streams []string, consumers map[string][]string) error {
 	for _, name := range streams {
 		if _, err := c.stream(ctx, name); err != nil {
@@ -170,7 +170,7 @@ func (c *Conn) Verify(ctx context.Context, streams []string, consumers map[strin
 		for _, name := range consumers[stream] {
 			_, err := c.JS.Consumer(ctx, stream, name)
 			if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-				return fault.New(fault.TopologyMissing, "consumer %s of stream %s is missing; run `%s`", name, stream, repair(name))
+				return fault.New(fault.TopologyMissing, "consumer %s of stream %s is missing; %s", name, stream, repair(name))
 			}
 			if err != nil {
 				return unavailable(err, "consumer "+name)
@@ -180,14 +180,18 @@ func (c *Conn) Verify(ctx context.Context, streams []string, consumers map[strin
 	return nil
 }
 
+// repairAll makes the whole topology.
+const repairAll = "start `crumb dev`, or call mesh.Conn.Ensure"
+
+// repair is what makes one consumer.
 func repair(consumer string) string {
 	if g, ok := strings.CutPrefix(consumer, "group_"); ok {
-		return "crumb init --group " + g
+		return "name " + g + " under `groups` of crumb.yaml and apply it, or call mesh.Conn.EnsureConsumers"
 	}
 	if p, ok := strings.CutPrefix(consumer, "provider_"); ok {
-		return "crumb init --provider " + p
+		return "name " + p + " under `providers` of crumb.yaml and apply it, or call mesh.Conn.EnsureConsumers"
 	}
-	return "crumb init"
+	return repairAll
 }
 
 // HasGroup reports whether a worker group has a queue.

@@ -263,7 +263,7 @@ func TestRun_Refuses(t *testing.T) {
 		code fault.Code
 		says string
 	}{
-		"provider without a queue": {modelgw.Config{Providers: []string{"script", "acme"}}, fault.TopologyMissing, "crumb init --provider acme"},
+		"provider without a queue": {modelgw.Config{Providers: []string{"script", "acme"}}, fault.TopologyMissing, "name acme under `providers`"},
 		"another spelling":         {modelgw.Config{Providers: []string{"MyProvider"}}, fault.InvalidName, `"my_provider"`},
 		"twice":                    {modelgw.Config{Providers: []string{"script", "script"}}, fault.InvalidConfig, "twice"},
 		"slots":                    {modelgw.Config{Slots: -1}, fault.InvalidConfig, "got -1"},

@@ -86,7 +86,7 @@ func TestRun(t *testing.T) {
 		"group name":      {toolexec.Config{Dir: dir, Verify: verify, Group: "My-Group"}, fault.InvalidName, "my_group"},
 		"nothing there":   {toolexec.Config{Dir: dir, Verify: verify, Group: "lab"}, fault.InvalidConfig, "other, scripts"},
 		"nothing at all":  {toolexec.Config{Verify: verify}, fault.InvalidConfig, "0 tools"},
-		"group, no queue": {toolexec.Config{Verify: verify, Group: "lab", Tools: []tool.Tool{greet()}}, fault.TopologyMissing, "crumb init --group lab"},
+		"group, no queue": {toolexec.Config{Verify: verify, Group: "lab", Tools: []tool.Tool{greet()}}, fault.TopologyMissing, "name lab under `groups`"},
 	} {
 		err := toolexec.Run(t.Context(), tc.cfg, m.Conn)
 		if fault.CodeOf(err) != tc.code || !strings.Contains(err.Error(), tc.say) {

@@ -381,7 +381,7 @@ func TestNew_RefusesWhatItCannotServe(t *testing.T) {
 			say   string
 		}{
 			"group name": {worker.Config{Group: "My-Group"}, []tool.Tool{good}, fault.InvalidName, "my_group"},
-			"no queue":   {worker.Config{Group: "other"}, []tool.Tool{good}, fault.TopologyMissing, "crumb init --group other"},
+			"no queue":   {worker.Config{Group: "other"}, []tool.Tool{good}, fault.TopologyMissing, "name other under `groups`"},
 			"no tools":   {worker.Config{Group: group}, nil, fault.InvalidConfig, "0 tools"},
 			"wrong tool": {worker.Config{Group: group}, []tool.Tool{good, bad}, fault.InvalidName, "bad"},
 			"twice":      {worker.Config{Group: group}, []tool.Tool{good, good}, fault.InvalidConfig, "twice"},

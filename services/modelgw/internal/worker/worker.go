@@ -150,7 +150,7 @@ func (w *Worker) run(ctx context.Context, f *flight, adapter Adapter) error {
 
 // giveUp ends a call that was started StartsMax times and never finished.
 func (w *Worker) giveUp(ctx context.Context, j *job) error {
-	e := fault.New(fault.ModelError, "the model call was started %d times and no gateway lived to finish it; its request is in the dead letters (`crumb dead list`)", mesh.StartsMax)
+	e := fault.New(fault.ModelError, "the model call was started %d times and no gateway lived to finish it; its request is in stream DEADLETTER", mesh.StartsMax)
 	if err := w.answer(ctx, j, j.failed(e, false)); err != nil {
 		return err
 	}
