@@ -117,12 +117,28 @@ func (s State) earliest() crumbs.Time {
 	return first
 }
 
+// ahead is where the timer of a model call that is sent now is armed instead. Its
+// answer most often brings calls, and these are due before the model was: armed for
+// the earliest time that any of them can be, the timer need not be set once more in
+// each turn, only in the rare one that takes so long.
+func (d *decision) ahead(next crumbs.Time) crumbs.Time {
+	m := d.s.Model
+	if m == nil || !m.SentAt.Equal(d.now.Time) {
+		return next
+	}
+	if calls := d.now.Add(d.p.Timing.StartBefore); calls.Before(next.Time) {
+		return calls
+	}
+	return next
+}
+
 // arm sets the timer when the earliest deadline moved nearer than the armed one.
 func (d *decision) arm() {
 	next := d.s.earliest()
 	if next.IsZero() || !d.s.Timer.At.IsZero() && !next.Before(d.s.Timer.At.Time) {
 		return
 	}
+	next = d.ahead(next)
 	d.s.Timer = Timer{V: d.s.Timer.V + 1, At: next}
 	d.intents = append(d.intents, Intent{Kind: SetTimer, V: d.s.Timer.V, At: next})
 }
