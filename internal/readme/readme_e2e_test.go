@@ -21,7 +21,6 @@ import (
 )
 
 const (
-	root     = "../.."
 	patience = 2 * time.Minute // for a loaded machine; nothing here takes seconds
 	waiting  = 3               // exit status of a run that waits for a person
 
@@ -46,6 +45,17 @@ func TestE2E_FirstAgent(t *testing.T) {
 		t.Fatalf("crumb run: status %d, want %d:\n%s", status, waiting, out)
 	}
 	s.approve("from_crumb")
+	if out, status := s.run("crumb", "run", "hello", "--run-id", "rejected", "--input", input); status != waiting {
+		t.Fatalf("crumb run: status %d, want %d:\n%s", status, waiting, out)
+	}
+	s.must("crumb", "approvals", "reject", "rejected.1.0", "--reason", "too loud")
+	if out := s.must("crumb", "watch", "rejected"); !strings.Contains(out, "Not done.") {
+		t.Errorf("the agent does not survive a rejection:\n%s", out)
+	}
+	if out, status := s.run("crumb", "approvals", "approve", "rejected.1.0"); status != 1 || !strings.Contains(out, "CHECKPOINT_NOT_FOUND") || !strings.Contains(out, " by ") {
+		t.Errorf("a second, other answer: status %d\n%s", status, out)
+	}
+	s.must("crumb", "approvals", "reject", "rejected.1.0", "--reason", "too loud") // the same again
 
 	seen := s.subscribe(nats)
 	s.must(nats, "pub", "run.request.hello", `{"runId":"from_nats","input":`+input+`}`)
@@ -71,15 +81,11 @@ func TestE2E_FirstAgent(t *testing.T) {
 // the commands that build and serve.
 func firstAgent(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, found := strings.Cut(string(text), "## A first agent\n\n```sh\n")
-	block, _, closed := strings.Cut(rest, "\n```")
-	if !found || !closed {
+	scripts := blocks(part(t, document(t, "README.md"), "## A first agent"), "sh")
+	if len(scripts) == 0 {
 		t.Fatal("README.md has no shell block under `## A first agent`")
 	}
+	block := scripts[0]
 	script := []string{"set -eu"}
 	for line := range strings.Lines(block) {
 		line = strings.TrimRight(line, "\n")
