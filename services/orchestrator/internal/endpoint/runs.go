@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -206,6 +208,9 @@ func (e *Endpoints) list(ctx context.Context, body json.RawMessage) (any, error)
 	if limit < 1 || limit > listMax {
 		return nil, fault.New(fault.InvalidMessage, "limit %d: expected 1 to %d", r.Limit, listMax)
 	}
+	if err := checkStatus(core.Status(r.Status)); err != nil {
+		return nil, err
+	}
 	var reply crumbs.RunListReply
 	more, err := e.Conn.Bucket(crumbs.BucketRuns).List(ctx, ">", func(rec mesh.Record) bool {
 		s, err := core.Decode(rec.Value)
@@ -226,6 +231,16 @@ func (e *Endpoints) list(ctx context.Context, body json.RawMessage) (any, error)
 		reply.Runs = reply.Runs[:limit]
 	}
 	return reply, nil
+}
+
+// checkStatus refuses a status that no run has: an empty list would say that there
+// are no such runs. None chooses all.
+func checkStatus(s core.Status) error {
+	all := []core.Status{core.Running, core.Suspended, core.Stopping, core.Completed, core.Failed, core.Cancelled}
+	if s == "" || slices.Contains(all, s) {
+		return nil
+	}
+	return fault.New(fault.InvalidMessage, "status %.32q: expected one of %s, or none for all", s, strings.Trim(fmt.Sprint(all), "[]"))
 }
 
 func (e *Endpoints) cancel(ctx context.Context, body json.RawMessage) (any, error) {
