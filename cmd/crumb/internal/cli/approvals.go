@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/render"
 	"github.com/crumbmesh/crumbmesh/pkg/client"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
@@ -37,7 +39,7 @@ func (cmd approvalsListCommand) Run(i *invocation) error {
 	if err != nil {
 		return err
 	}
-	table := render.Table{Header: []string{"CHECKPOINT", "STATUS", "KIND", "TOOL", "ARGUMENTS"}}
+	table := render.Table{Header: []string{"CHECKPOINT", "STATUS", "KIND", "TOOL", "ARGUMENTS", "PROMPT", "TAKES"}}
 	for _, a := range page.Approvals {
 		if i.globals.JSON {
 			if err := i.document(a); err != nil {
@@ -45,11 +47,11 @@ func (cmd approvalsListCommand) Run(i *invocation) error {
 			}
 			continue
 		}
-		kind, tool, args := "", "", ""
-		if q := a.Checkpoint; q != nil {
-			kind, tool, args = q.Kind, q.ToolName, render.Value(q.Args)
+		var q question
+		if a.Checkpoint != nil {
+			q = *a.Checkpoint
 		}
-		table.Add(string(a.CheckpointID), string(a.Status), kind, tool, args)
+		table.Add(string(a.CheckpointID), string(a.Status), q.Kind, q.ToolName, render.Value(q.Args), q.Prompt, takes(q))
 	}
 	if page.Truncated {
 		i.say("crumb: there are more; narrow the list with --run or raise --limit")
@@ -58,6 +60,17 @@ func (cmd approvalsListCommand) Run(i *invocation) error {
 		i.say("no questions")
 	}
 	return table.Write(i.std.Out)
+}
+
+// takes says which answers a question takes, "" where that is not known.
+func takes(q question) string {
+	switch {
+	case q.Kind == "" || q.DataRef != nil: // the question itself is elsewhere
+		return ""
+	case q.Kind == crumbs.KindApproval:
+		return "approve or reject"
+	}
+	return render.Answer(q.AnswerSchema)
 }
 
 // checkpoint is the argument of the commands on one question.
@@ -80,7 +93,12 @@ func (cmd approvalsShowCommand) Run(i *invocation) error {
 	if err != nil {
 		return err
 	}
-	return i.show(a)
+	if err := i.show(a); err != nil || i.globals.JSON || a.Status != decision.StatusOpen || a.Checkpoint == nil {
+		return err
+	}
+	i.say("answer it with")
+	i.say("  %s", i.howToAnswer(*a.Checkpoint))
+	return nil
 }
 
 type approvalsApproveCommand struct {
@@ -110,6 +128,18 @@ type approvalsRejectCommand struct {
 	Reason string `help:"Why; the model reads it." placeholder:"TEXT"`
 }
 
+// decideHelp is what the flags of the deciding commands do not say.
+const decideHelp = "The first answer wins; the same one again from the same person changes nothing. With --json: status is decided when the answer is recorded and cannot be lost, applied once the run went on with it (applied is then true); decision says by whom and when it was given."
+
+// Help says what the flags do not.
+func (approvalsApproveCommand) Help() string { return decideHelp }
+
+// Help says what the flags do not.
+func (approvalsRejectCommand) Help() string { return decideHelp }
+
+// Help says what the flags do not.
+func (approvalsAnswerCommand) Help() string { return decideHelp }
+
 // Run rejects.
 func (cmd approvalsRejectCommand) Run(i *invocation) error {
 	return i.decide(cmd.Checkpoint, client.Answer{Outcome: crumbs.DecideReject, Reason: cmd.Reason})
@@ -117,7 +147,7 @@ func (cmd approvalsRejectCommand) Run(i *invocation) error {
 
 type approvalsAnswerCommand struct {
 	checkpoint
-	Value  string `arg:"" help:"JSON if it is JSON, else a text; @FILE and - are read. A value that begins with a dash goes behind --."`
+	Value  string `arg:"" help:"JSON if it is JSON, else a text; what begins with { or [ must be JSON; @FILE and - are read. A value that begins with a dash goes behind --."`
 	Reason string `help:"Why." placeholder:"TEXT"`
 }
 
@@ -147,8 +177,10 @@ func (i *invocation) decide(id string, a client.Answer) error {
 		return i.document(receipt)
 	}
 	word := map[string]string{crumbs.DecideApprove: "approved", crumbs.DecideReject: "rejected", crumbs.DecideAnswer: "answered"}[a.Outcome]
+	then := "recorded; the run takes it up next"
 	if receipt.Applied {
-		return i.print("%s: %s, the run went on with it", id, word)
+		then = "the run went on with it"
 	}
-	return i.print("%s: %s, recorded", id, word)
+	d := receipt.Decision
+	return i.print("%s: %s by %s at %s; %s", id, word, render.Principal(d.By), d.At.Local().Format(time.DateTime), then)
 }

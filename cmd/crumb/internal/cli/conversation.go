@@ -36,19 +36,42 @@ type conversation struct {
 	auto  func(question) client.Answer
 	lines *terminal.Lines
 
-	open      []question                   // in the order of their crumbs
+	ending // so far
+
 	later     map[crumbs.CheckpointID]bool // the person decides later
 	answered  map[crumbs.CheckpointID]bool // by this process
 	asked     *question                    // the prompt that stands there now
 	stale     bool                         // the line being typed is for a prompt that is gone
 	suspended bool                         // the run waits for nothing but people
-	last      jscrumbs.Item
 }
 
 // ending is how following a run came to its end.
 type ending struct {
 	last jscrumbs.Item // the terminal crumb, or the last one before the run was left waiting
-	open []question    // what it waits for
+	open []question    // what it waits for, in the order of their crumbs
+}
+
+// take notes what an item says of the ending.
+func (e *ending) take(item jscrumbs.Item) error {
+	if item.Delta {
+		return nil
+	}
+	e.last = item
+	switch item.Type {
+	case crumbs.TypeHumanRequired:
+		var q question
+		if err := item.Decode(&q); err != nil {
+			return err
+		}
+		e.open = append(e.open, q)
+	case crumbs.TypeHumanResumed:
+		var r crumbs.HumanResumed
+		if err := item.Decode(&r); err != nil {
+			return err
+		}
+		e.open = slices.DeleteFunc(e.open, func(q question) bool { return q.CheckpointID == r.CheckpointID })
+	}
+	return nil
 }
 
 // arrival is one pair of a Follow.
@@ -68,13 +91,11 @@ func (c *conversation) run(ctx context.Context, follow iter.Seq2[jscrumbs.Item, 
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			return c.end(), err
+			return c.ending, err
 		}
 	}
-	return c.end(), nil
+	return c.ending, nil
 }
-
-func (c *conversation) end() ending { return ending{last: c.last, open: c.open} }
 
 // pump makes a channel of an iterator; it is closed after the last pair.
 func pump(ctx context.Context, follow iter.Seq2[jscrumbs.Item, error]) <-chan arrival {
@@ -127,32 +148,21 @@ func (c *conversation) arrived(a arrival) error {
 	if a.err != nil {
 		return a.err
 	}
-	c.last, c.suspended = a.item, a.item.Suspended && a.item.Pending == 0
+	c.suspended = a.item.Suspended && a.item.Pending == 0
 	if err := c.print(a.item); err != nil {
 		return err
 	}
-	switch a.item.Type {
-	case crumbs.TypeHumanRequired:
-		var q question
-		if err := a.item.Decode(&q); err != nil {
-			return err
-		}
-		c.open = append(c.open, q)
-	case crumbs.TypeHumanResumed:
-		var r crumbs.HumanResumed
-		if err := a.item.Decode(&r); err != nil {
-			return err
-		}
-		c.resolved(r.CheckpointID)
+	if err := c.ending.take(a.item); err != nil {
+		return err
 	}
+	c.settle()
 	return nil
 }
 
-// resolved takes a question off, and its prompt when that still stands there:
-// what is typed next was meant for it and answers nothing.
-func (c *conversation) resolved(id crumbs.CheckpointID) {
-	c.open = slices.DeleteFunc(c.open, func(q question) bool { return q.CheckpointID == id })
-	if c.asked == nil || c.asked.CheckpointID != id {
+// settle takes the prompt off whose question is not open any more: what is typed
+// next was meant for it and answers nothing.
+func (c *conversation) settle() {
+	if c.asked == nil || slices.ContainsFunc(c.open, func(q question) bool { return q.CheckpointID == c.asked.CheckpointID }) {
 		return
 	}
 	c.asked = nil

@@ -92,11 +92,15 @@ func statusOf(code fault.Code) int {
 	return statusFailed
 }
 
-// document writes one JSON document on one line of standard output.
+// document writes one JSON document on one line of standard output, readable
+// where its bodies were escaped for HTML and harmless to a terminal.
 func (i *invocation) document(v any) error {
-	e := json.NewEncoder(i.std.Out)
-	e.SetEscapeHTML(false)
-	return written(e.Encode(v))
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fault.From(err)
+	}
+	_, err = io.WriteString(i.std.Out, render.JSON(raw)+"\n")
+	return written(err)
 }
 
 // show writes one document: on one line with --json, else indented for people.

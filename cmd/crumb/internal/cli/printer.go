@@ -39,13 +39,17 @@ func (p printer) item(item jscrumbs.Item) error {
 	return writeLine(p.lines, "%s", p.style.Crumb(l.Type, text))
 }
 
-// body writes a body as it is stored, on one line.
+// body writes a body as it is stored, on one line. A terminal gets the same
+// document without characters that would fool who reads it.
 func (p printer) body(raw json.RawMessage) error {
 	if bytes.ContainsAny(raw, "\r\n") {
 		var b bytes.Buffer
 		if err := json.Compact(&b, raw); err == nil {
 			raw = b.Bytes()
 		}
+	}
+	if terminal.IsTerminal(p.inv.std.Out) {
+		raw = json.RawMessage(render.JSON(raw))
 	}
 	_, err := p.inv.std.Out.Write(append(bytes.Clone(raw), '\n'))
 	return written(err)
@@ -56,7 +60,7 @@ func (p printer) body(raw json.RawMessage) error {
 func (p printer) output(c crumbs.RunEnded) error {
 	var text string
 	if json.Unmarshal(c.Output, &text) != nil {
-		text = string(c.Output)
+		text = render.JSON(c.Output)
 	}
 	if terminal.IsTerminal(p.inv.std.Out) {
 		text = render.Plain(text)

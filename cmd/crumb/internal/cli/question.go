@@ -27,6 +27,7 @@ func (i *invocation) ask(q question) {
 		i.prompt(style.Bold("Approve? ") + "y = yes, n REASON = no, Ctrl-D = decide later: ")
 		return
 	}
+	i.say("  takes: %s", render.Answer(q.AnswerSchema))
 	i.prompt(style.Bold("Answer? ") + answerForm(q) + ", Ctrl-D = later: ")
 }
 
@@ -63,7 +64,11 @@ func parseAnswer(q question, line string) (a client.Answer, hint string) {
 	if strings.TrimSpace(line) == "" {
 		return a, `Type the answer (an empty text is ""), or Ctrl-D to answer later: `
 	}
-	return client.Answer{Outcome: crumbs.DecideAnswer, Value: document(line)}, ""
+	value, err := document(line)
+	if err != nil {
+		return a, render.OneLine(err.Error()) + "\nAnswer again, or Ctrl-D to answer later: "
+	}
+	return client.Answer{Outcome: crumbs.DecideAnswer, Value: value}, ""
 }
 
 func parseVerdict(line string) (a client.Answer, hint string) {

@@ -14,7 +14,7 @@ import (
 
 type runCommand struct {
 	Agent  string `arg:"" help:"Id of the agent."`
-	Input  string `help:"Input: JSON, @FILE, - for standard input, or a text." placeholder:"JSON|@FILE|-|TEXT"`
+	Input  string `help:"Input: JSON, @FILE, - for standard input, or a text. What begins with { or [ must be JSON." placeholder:"JSON|@FILE|-|TEXT"`
 	RunID  string `name:"run-id" help:"Id of the run, also its idempotency key: the same id and request start one run." placeholder:"ID"`
 	Detach bool   `help:"Print the run's id and do not follow it."`
 }
@@ -106,20 +106,29 @@ func (i *invocation) conclude(run crumbs.RunID, end ending) error {
 		}
 		return ended(statusFailed)
 	}
+	return i.waits(run, end)
+}
+
+// waits says how to answer what a run waits for.
+func (i *invocation) waits(run crumbs.RunID, end ending) error {
 	i.say("\n%s waits for a person:", run)
 	for _, q := range end.open {
 		i.say("  %s", i.howToAnswer(q))
 	}
-	i.say("then follow it with `%s watch %s`", i.self(), run)
+	i.say("then follow it with `%s watch %s`, which ends with the run; with --until-suspended also when it waits again", i.self(), run)
 	return ended(statusSuspended)
 }
 
+// howToAnswer is the command that answers a question, and what is asked.
 func (i *invocation) howToAnswer(q question) string {
 	what := render.OneLine(q.ToolName) + " " + render.Value(q.Args)
+	if q.Prompt != "" {
+		what += ": " + render.Clip(q.Prompt)
+	}
 	if q.Kind == crumbs.KindApproval {
 		return fmt.Sprintf("%s approvals approve %s     # or reject: %s", i.self(), q.CheckpointID, what)
 	}
-	return fmt.Sprintf("%s approvals answer %s VALUE   # %s", i.self(), q.CheckpointID, what)
+	return fmt.Sprintf("%s approvals answer %s VALUE   # %s; takes %s", i.self(), q.CheckpointID, what, render.Answer(q.AnswerSchema))
 }
 
 // self is how this mesh is called from the same shell: the server's flag, where

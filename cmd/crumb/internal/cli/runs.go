@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/render"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
 
 // Statuses of runs that have ended.
@@ -22,7 +24,7 @@ type runsCommand struct {
 }
 
 type runsListCommand struct {
-	Status string `help:"running, suspended, stopping, completed, failed or cancelled." placeholder:"STATUS"`
+	Status string `help:"running, suspended, stopping, completed, failed, cancelled or all." enum:"running,suspended,stopping,completed,failed,cancelled,all" default:"all"`
 	Agent  string `help:"Of one agent." placeholder:"AGENT"`
 	Limit  int    `help:"At most so many (50)." placeholder:"N"`
 }
@@ -34,6 +36,9 @@ func (cmd runsListCommand) Run(i *invocation) error {
 		return err
 	}
 	defer mesh.Close()
+	if cmd.Status == "all" {
+		cmd.Status = ""
+	}
 	list, err := mesh.Runs(i.ctx, crumbs.RunList{Status: cmd.Status, AgentID: crumbs.AgentID(cmd.Agent), Limit: cmd.Limit})
 	if err != nil {
 		return err
@@ -91,27 +96,62 @@ func (cmd runsGetCommand) Run(i *invocation) error {
 type runsCancelCommand struct {
 	runID
 	Reason string `help:"Why; it stands in the run's last crumb." placeholder:"TEXT"`
+	Early  bool   `help:"Also when nobody knows the run yet: it is then cancelled when it is asked for."`
 }
 
-// Run asks that a run ends; its crumbs say what became of it.
+// What became of a cancel, in cancelled.
+const (
+	cancelAsked   = "asked"    // the run goes on until it has ended what it does
+	cancelTooLate = "too-late" // the run had ended
+	cancelEarly   = "early"    // the run is not known yet
+)
+
+// cancelled is what `runs cancel --json` prints.
+type cancelled struct {
+	RunID  crumbs.RunID `json:"runId"`
+	Status string       `json:"status,omitempty"` // of the run before
+	Cancel string       `json:"cancel"`           // asked, too-late or early
+}
+
+// Help says what the flags do not.
+func (runsCancelCommand) Help() string {
+	return "The run's crumbs say what became of it. With --json: status is that before, and cancel is asked, too-late (it had ended and stays as it is) or early."
+}
+
+// Run asks that a run ends; its crumbs say what became of it. A run that nobody
+// knows is an error: a mistyped id must not look like a run that ends, and would
+// end another one day. The request itself may be on its way, hence --early.
 func (cmd runsCancelCommand) Run(i *invocation) error {
 	mesh, err := i.connect()
 	if err != nil {
 		return err
 	}
 	defer mesh.Close()
-	reply, err := mesh.Cancel(i.ctx, crumbs.RunID(cmd.RunID), cmd.Reason)
+	run := crumbs.RunID(cmd.RunID)
+	if _, err := mesh.RunView(i.ctx, run); !cmd.Early && err != nil {
+		if fault.CodeOf(err) == fault.RunNotFound {
+			return fault.Wrap(fault.RunNotFound, err, "no run %s is known, and none is cancelled; if its request is on the way, `%s runs cancel %s --early` cancels it when it comes", run, i.self(), run)
+		}
+		return err
+	}
+	reply, err := mesh.Cancel(i.ctx, run, cmd.Reason)
 	if err != nil {
 		return err
 	}
-	if i.globals.JSON {
-		return i.document(reply)
-	}
+	return i.tellCancelled(reply)
+}
+
+func (i *invocation) tellCancelled(reply crumbs.RunCancelReply) error {
+	c := cancelled{RunID: reply.RunID, Status: reply.Status, Cancel: cancelAsked}
+	text := fmt.Sprintf("%s was %s and will be cancelled; follow it with `%s watch %s`", c.RunID, c.Status, i.self(), c.RunID)
 	switch reply.Status {
 	case "":
-		return i.print("%s is not known yet: it will be cancelled when it comes", cmd.RunID)
+		c.Cancel, text = cancelEarly, fmt.Sprintf("%s is not known yet: it will be cancelled when it comes", c.RunID)
 	case runCompleted, runFailed, runCancelled:
-		return i.print("%s had ended: %s", cmd.RunID, reply.Status)
+		c.Cancel, text = cancelTooLate, fmt.Sprintf("%s had ended: %s", c.RunID, c.Status)
 	}
-	return i.print("%s was %s and will be cancelled; follow it with `%s watch %s`", cmd.RunID, reply.Status, i.self(), cmd.RunID)
+	if i.globals.JSON {
+		return i.document(c)
+	}
+	return i.print("%s", text)
 }

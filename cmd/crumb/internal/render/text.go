@@ -1,9 +1,6 @@
 package render
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +41,7 @@ func plain(s string, keep func(rune) bool) string {
 		if unicode.IsPrint(r) || keep(r) {
 			b.WriteRune(r)
 		} else {
-			fmt.Fprintf(&b, "\\u%04x", r)
+			escape(&b, r)
 		}
 	}
 	return b.String()
@@ -61,27 +58,6 @@ func cut(s string) string {
 		return s
 	}
 	return string([]rune(s)[:valueMax]) + "…"
-}
-
-// Value is a JSON document on one line, clipped; "" when there is none.
-func Value(raw json.RawMessage) string {
-	if len(raw) == 0 {
-		return ""
-	}
-	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil {
-		return Clip(string(raw))
-	}
-	return Clip(b.String())
-}
-
-// Document is a JSON document whole and indented, for a person who decides on it.
-func Document(raw json.RawMessage, prefix string) string {
-	var b bytes.Buffer
-	if json.Indent(&b, raw, prefix, "  ") != nil {
-		return prefix + Plain(string(raw))
-	}
-	return prefix + Plain(b.String())
 }
 
 // Duration is a number of milliseconds as people say it.
