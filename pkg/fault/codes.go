@@ -65,7 +65,7 @@ var catalogue = []Entry{
 	{InvalidConfig, "A file, flag or environment variable does not load.", "The message names file, line and key; `crumb agents validate DIR` lists every fault at once."},
 	{InvalidInput, "A run's input does not match the agent's inputSchema.", "Send input that fits; `crumb agents list --json` shows the schema."},
 	{InvalidArguments, "A tool call's arguments do not match the tool's schema, or hold a number that cannot be kept exactly.", "The model sees the message and may call again; send integers beyond 2^53 as strings."},
-	{InvalidMessage, "A message on the wire is not what its subject says.", "Compare it with schemas/; it was moved to `dead.`."},
+	{InvalidMessage, "A message on the wire is not what its subject says.", "Compare it with schemas/; it lies in stream DEADLETTER, the reason in its header crumb-dead-reason."},
 	{NotAvailable, "The feature is known but not built in this version.", "Remove what the message names, a field, an action or a value; docs/files.md lists the fields of files."},
 	{AgentNotFound, "No agent of that id is applied.", "`crumb agents list` shows the ids; `crumb dev DIR` and `crumb agents apply DIR` serve those of a folder."},
 	{RunNotFound, "No run of that id is on record.", "Finished runs are kept 15 days; check the id."},
