@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -72,12 +74,16 @@ func writeProject(dir string) (string, error) {
 	return project, nil
 }
 
-type devProcess struct{ cmd *exec.Cmd }
+type devProcess struct {
+	cmd  *exec.Cmd
+	said *bytes.Buffer // on standard error
+}
 
 // startDev returns when the process has said that it serves.
 func startDev(ctx context.Context, crumb, project, store string) (*devProcess, time.Duration, error) {
+	said := &bytes.Buffer{}
 	cmd := exec.CommandContext(ctx, crumb, "--json", "dev", project, "--store", store, "--port", "0", "--http", "127.0.0.1:0")
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = said
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, 0, err
@@ -87,9 +93,9 @@ func startDev(ctx context.Context, crumb, project, store string) (*devProcess, t
 		return nil, 0, err
 	}
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		return nil, 0, fmt.Errorf("crumb dev did not serve: %w", err)
+		return nil, 0, fmt.Errorf("crumb dev did not serve: %w", errors.Join(err, cmd.Wait(), errors.New(said.String())))
 	}
-	return &devProcess{cmd}, time.Since(begun), nil
+	return &devProcess{cmd, said}, time.Since(begun), nil
 }
 
 func (p *devProcess) idle(report *Report) error {
@@ -111,5 +117,8 @@ func (p *devProcess) end() error {
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		return err
 	}
-	return p.cmd.Wait()
+	if err := p.cmd.Wait(); err != nil {
+		return fmt.Errorf("crumb dev: %w: %s", err, p.said)
+	}
+	return nil
 }

@@ -8,6 +8,11 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 )
 
+const (
+	holdAtOnce = 64  // runs started together
+	holdWarm   = 512 // until every loop keeps the goroutines that it keeps (pkg/mesh)
+)
+
 // How long the goroutines of work that is over may take to end.
 const (
 	settleTries = 50
@@ -28,10 +33,7 @@ func suspension(ctx context.Context, o options, dir string, report *Report) erro
 	if err != nil {
 		return err
 	}
-	if err := warm(ctx, l, o.warm); err != nil {
-		return err
-	}
-	if err := q.hold(ctx, 1); err != nil { // the first of its agent pins a tool set
+	if err := q.hold(ctx, holdWarm); err != nil {
 		return err
 	}
 	goroutines := fewest(runtime.NumGoroutine())
@@ -59,9 +61,8 @@ func suspension(ctx context.Context, o options, dir string, report *Report) erro
 
 // hold starts n runs, a few at a time, and returns when all of them ask.
 func (q *questions) hold(ctx context.Context, n int) error {
-	const atOnce = 32
 	for open := 0; open < n; {
-		batch := min(atOnce, n-open)
+		batch := min(holdAtOnce, n-open)
 		for range batch {
 			if _, err := q.ask(ctx); err != nil {
 				return err
