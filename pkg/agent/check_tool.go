@@ -31,29 +31,38 @@ func (c *checker) tool(agent crumbs.AgentID, t Tool) {
 	}
 	c.objectSchema(place{"schema"}, t.Schema)
 	c.description(nil, t.Description)
-	if !c.oneKind(t) {
-		return
-	}
-	switch t.Kind() {
-	case KindExec:
+	one := c.oneKind(t)
+	if t.Exec != nil || t.Human != nil {
 		c.described(t)
-		c.effect(nil, t.Effect)
+	}
+	if t.Exec != nil {
 		c.exec(agent, t)
-		c.schema(place{"outputSchema"}, t.OutputSchema)
-		c.timeouts(nil, t.Stream, t.TimeoutMs, t.IdleTimeoutMs)
-	case KindWorker:
+	}
+	if t.Worker != nil {
 		c.name(place{"worker", "group"}, "group", t.Worker.Group)
 		c.handler(place{"worker", "tool"}, t.Worker.Tool)
-		c.effect(nil, t.Effect)
-		c.schema(place{"outputSchema"}, t.OutputSchema)
-		if t.Stream {
+	}
+	if t.Human != nil {
+		c.human(t.Human)
+	}
+	switch {
+	case !one: // which fields it may have is not known, only what each may be
+		c.run(t, true)
+	case t.Human != nil:
+		c.askedOnly(t)
+	default:
+		c.run(t, t.Stream || t.Worker != nil)
+		if t.Worker != nil && t.Stream {
 			c.bad(place{"stream"}, "a worker's tool streams as the worker announced it: remove the field")
 		}
-		c.timeouts(nil, true, t.TimeoutMs, t.IdleTimeoutMs)
-	case KindHuman:
-		c.described(t)
-		c.human(t)
 	}
+}
+
+// run checks what says how a tool runs.
+func (c *checker) run(t Tool, stream bool) {
+	c.effect(nil, t.Effect)
+	c.schema(place{"outputSchema"}, t.OutputSchema)
+	c.timeouts(nil, stream, t.TimeoutMs, t.IdleTimeoutMs)
 }
 
 // oneKind checks that a tool says exactly one way to carry it out.
@@ -129,12 +138,18 @@ func (c *checker) dir(at place, agent crumbs.AgentID, dir string) {
 	}
 }
 
-func (c *checker) human(t Tool) {
-	h := t.Human
+func (c *checker) human(h *Human) {
 	at := place{"human"}
 	c.schema(at.key("answerSchema"), h.AnswerSchema)
 	c.text(at.key("prompt"), h.Prompt, PromptMax)
+	if h.Prompt != "" && strings.TrimSpace(h.Prompt) == "" {
+		c.bad(at.key("prompt"), "expected a text for the person who answers, got only white space; remove the key to ask without")
+	}
 	c.within(at.key("expiresMs"), h.ExpiresMs, 1, ExpiresMsMax)
+}
+
+// askedOnly checks that a question has no field of a tool that runs.
+func (c *checker) askedOnly(t Tool) {
 	for _, f := range []struct {
 		name string
 		set  bool

@@ -39,12 +39,25 @@ func Load(dir string) (*Project, error) {
 		l.agent(id)
 	}
 	if len(l.project.Agents) == 0 && len(l.faults) == 0 {
-		l.fault(agentsDir, "no agent here: expected a folder %s/<id>/ with an %s", agentsDir, agentFile)
+		l.nothing()
 	}
 	if err := ordered(l.faults); err != nil {
 		return nil, err
 	}
 	return l.project, nil
+}
+
+// nothing says that there is no agent, and where the project may be: people name
+// the folder they just wrote.
+func (l *loader) nothing() {
+	switch {
+	case !l.missing(agentFile):
+		l.fault(agentFile, "this is the folder of one agent: name the project folder, the one that holds %s/, from here ../..", agentsDir)
+	case filepath.Base(l.project.Dir) == agentsDir && len(l.list(".")) > 0:
+		l.fault(agentsDir, "no such folder here, and this one is called %s itself: name the project folder, the one that holds %s/, from here ..", agentsDir, agentsDir)
+	default:
+		l.fault(agentsDir, "no agent here: expected a folder %s/<id>/ with an %s", agentsDir, agentFile)
+	}
 }
 
 type loader struct {
@@ -73,6 +86,9 @@ func (l *loader) crumbYAML() []string {
 	c := new(checker)
 	c.project(l.project, agents)
 	l.take(l.config, c.found)
+	if l.config.isBroken(place{"agents"}) { // which are meant is not known: look at all
+		return []string{everyAgent}
+	}
 	return agents
 }
 
@@ -87,21 +103,29 @@ func (l *loader) take(s *source, found []problem) {
 	s.faults = nil
 }
 
-// chosen returns the folders of the agents to serve, sorted.
+// chosen returns the folders of the agents to serve, sorted. Where a name is no
+// folder those it is close to are read too, all when nothing is left: a slip in
+// crumb.yaml does not hide the faults of the agent it means.
 func (l *loader) chosen(named []string) []string {
 	folders := l.folders()
 	if slices.Contains(named, everyAgent) {
 		return folders
 	}
-	var ids []string
+	var ids, likely []string
 	for i, id := range named {
-		switch {
-		case slices.Contains(folders, id):
+		if slices.Contains(folders, id) {
 			ids = append(ids, id)
-		case crumbs.CheckAgentID(id) == nil: // else refused already
+			continue
+		}
+		likely = append(likely, closest(id, folders)...)
+		if crumbs.CheckAgentID(id) == nil { // else refused already
 			l.take(l.config, []problem{{file: projectFile, at: place{"agents"}.index(i), err: invalidf("agents[%d]: there is no folder %s/%s%s", i, agentsDir, id, meant(id, folders))}})
 		}
 	}
+	if len(ids)+len(likely) == 0 && len(named) > 0 {
+		return folders
+	}
+	ids = append(ids, likely...)
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }
@@ -215,7 +239,9 @@ func (a *folder) strays() {
 func (a *folder) check(d *Definition) {
 	c := new(checker)
 	c.definition(d)
-	c.provider(a.project, d)
+	if a.config == nil || !a.config.isBroken(place{"providers"}) { // else what it has is not known
+		c.provider(a.project, d)
+	}
 	for _, p := range c.found {
 		s, ok := a.sources[p.file]
 		if !ok {
@@ -229,6 +255,7 @@ func (a *folder) check(d *Definition) {
 	a.commandFolders(d)
 	a.groups(d)
 	a.selectors(d)
+	a.schemas(d)
 }
 
 // commandFolders checks that the folders of commands are there.

@@ -172,6 +172,28 @@ func TestLoad_crumbYAML(t *testing.T) {
 	refused(t, "project", fault.InvalidConfig, fault.InvalidName)
 }
 
+// What is wrong with crumb.yaml hides nothing of what is wrong with the agents.
+func TestLoad_crumbYAMLHidesNothing(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"project_broken", "project_kind", "project_slip"} {
+		refused(t, name, fault.InvalidConfig)
+	}
+}
+
+// The folder of an agent, or the one that holds the agents, is not the project:
+// the fault says which is.
+func TestLoad_namesTheProjectFolder(t *testing.T) {
+	t.Parallel()
+	refused(t, "agent_folder", fault.InvalidConfig)
+	dir := unpack(t, filepath.Join("testdata", "load", "warnings.txtar"))
+	for folder, want := range map[string]string{"agents/a": "agent.yaml: INVALID_CONFIG: this is the folder of one agent", "agents": "agents: INVALID_CONFIG: no such folder here, and this one is called agents itself"} {
+		_, err := agent.Load(filepath.Join(dir, filepath.FromSlash(folder)))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "name the project folder") {
+			t.Errorf("%s: %v", folder, err)
+		}
+	}
+}
+
 func TestLoad_withoutAgents(t *testing.T) {
 	t.Parallel()
 	refused(t, "empty", fault.InvalidConfig)

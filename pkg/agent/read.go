@@ -97,7 +97,7 @@ func readTool(s *source, name string) Tool {
 		t.Worker = &Worker{Group: w.text("group"), Tool: w.text("tool")}
 	}
 	if h, ok := o.object("human", humanFields()); ok {
-		t.Human = &Human{AnswerSchema: h.schema("answerSchema"), Prompt: h.text("prompt"), ExpiresMs: h.count("expiresMs")}
+		t.Human = &Human{AnswerSchema: h.schema("answerSchema"), Prompt: h.word("prompt"), ExpiresMs: h.count("expiresMs")}
 	}
 	if o.has("http") { // refused already; that no kind is left is the same fault
 		s.broken = append(s.broken, place{string(KindExec)})

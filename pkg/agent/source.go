@@ -61,10 +61,8 @@ func (n *node) shown() string {
 // resolve turns a checker's problem into a fault with a position; ok is false
 // for one that a fault of form explains.
 func (s *source) resolve(p problem) (f Fault, ok bool) {
-	for _, b := range s.broken {
-		if p.at.within(b) {
-			return f, false
-		}
+	if s.isBroken(p.at) {
+		return f, false
 	}
 	f = Fault{File: s.file, Err: p.err}
 	if s.root != nil {
@@ -72,6 +70,9 @@ func (s *source) resolve(p problem) (f Fault, ok bool) {
 	}
 	return f, true
 }
+
+// isBroken reports whether a fault of form is at a place or around it.
+func (s *source) isBroken(at place) bool { return slices.ContainsFunc(s.broken, at.within) }
 
 // object is an object of a source.
 type object struct {

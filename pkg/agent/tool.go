@@ -131,13 +131,13 @@ func folderOf(agent crumbs.AgentID, dir string) (folder string, ok bool) {
 }
 
 func (t *Tool) fill(agent crumbs.AgentID) {
-	switch t.Kind() {
-	case KindExec:
+	if t.Exec != nil {
 		t.Exec.Group = cmp.Or(t.Exec.Group, DefaultGroup)
 		t.Exec.Handler = cmp.Or(t.Exec.Handler, handlerOf(agent, t.Name))
 		t.Effect = cmp.Or(t.Effect, crumbs.EffectOnce)
 		t.TimeoutMs = cmp.Or(t.TimeoutMs, DefaultTimeoutMs)
-	case KindHuman:
+	}
+	if t.Human != nil {
 		t.Human.ExpiresMs = cmp.Or(t.Human.ExpiresMs, DefaultExpiresMs)
 	}
 }

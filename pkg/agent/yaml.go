@@ -140,6 +140,10 @@ func syntaxFault(err error) *textFault {
 		return badText(1, 1, "no YAML: %s", clip(firstLine(err.Error())))
 	}
 	text := e.GetMessage()
+	if strings.Contains(text, "'\t'") || strings.Contains(text, "tab character") {
+		line := e.GetToken().Position.Line
+		return badToken(e.GetToken(), "no YAML: YAML indents with spaces, and line %d has a tab before its text: write spaces there", line)
+	}
 	if name, ok := strings.CutPrefix(text, "mapping key "); ok {
 		text = "the key " + name + "; a key stands once"
 	}
