@@ -199,6 +199,7 @@ func (l *Loop) drain(stop context.CancelFunc) {
 func (l *Loop) serve(ctx context.Context, m jetstream.Msg) {
 	for {
 		l.handle(ctx, m)
+		m = nil // a parked goroutine holds no body
 		if l.waiting.Add(1) > parkedMax {
 			l.waiting.Add(-1)
 			return
