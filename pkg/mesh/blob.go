@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -21,6 +22,9 @@ const InlineMax = 256 << 10
 
 // BlobMax bounds one object.
 const BlobMax = 64 << 20
+
+// blobTimeout bounds the transfer of one object.
+const blobTimeout = 30 * time.Second
 
 // BlobName names an object of a run by its content.
 func BlobName(run crumbs.RunID, data []byte) string {
@@ -61,6 +65,8 @@ func (b *Blobs) Put(ctx context.Context, name string, data []byte) error {
 	if len(data) > BlobMax {
 		return fault.New(fault.PayloadTooLarge, "blob of %d bytes > limit %d", len(data), BlobMax)
 	}
+	ctx, cancel := bounded(ctx, blobTimeout)
+	defer cancel()
 	os, err := b.store(ctx)
 	if err != nil {
 		return err
@@ -76,6 +82,8 @@ func (b *Blobs) Put(ctx context.Context, name string, data []byte) error {
 
 // Get reads an object. It fails with RUN_NOT_FOUND when it is gone.
 func (b *Blobs) Get(ctx context.Context, name string) ([]byte, error) {
+	ctx, cancel := bounded(ctx, blobTimeout)
+	defer cancel()
 	os, err := b.store(ctx)
 	if err != nil {
 		return nil, err

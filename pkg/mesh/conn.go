@@ -128,6 +128,8 @@ func (c *Conn) stream(ctx context.Context, name string) (jetstream.Stream, error
 	if s, ok := c.streams.Load(name); ok {
 		return s.(jetstream.Stream), nil
 	}
+	ctx, cancel := bounded(ctx, requestTimeout)
+	defer cancel()
 	s, err := c.JS.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fault.New(fault.TopologyMissing, "stream %s is missing; %s", name, repairAll)
@@ -137,6 +139,16 @@ func (c *Conn) stream(ctx context.Context, name string) (jetstream.Stream, error
 	}
 	c.streams.Store(name, s)
 	return s, nil
+}
+
+// bounded limits one request to NATS: the client bounds only contexts without a
+// deadline (by requestTimeout, see Connect). An answer that a lost connection
+// takes with it never comes, and a caller's deadline may be minutes away.
+func bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); !has {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, limit)
 }
 
 func unavailable(err error, what string) error {

@@ -61,6 +61,7 @@ type Loop struct {
 	progress atomic.Int64 // unix nanoseconds of the last answer from the server
 	err      atomic.Value // last error text of the loop
 	free     chan struct{}
+	pulling  atomic.Bool // the places that are not free wait for messages, not for handlers
 	held     sync.WaitGroup
 	parked   chan jetstream.Msg // to a goroutine that waits for its next message
 	waiting  atomic.Int32       // such goroutines
@@ -94,7 +95,9 @@ func (l *Loop) Run(ctx context.Context) error {
 		if n == 0 {
 			break
 		}
+		l.pulling.Store(true)
 		got, err := l.pull(ctx, work, n)
+		l.pulling.Store(false)
 		for range n - got {
 			l.free <- struct{}{}
 		}
@@ -263,7 +266,7 @@ func (l *Loop) keep(d *Delivery) (quiet func()) {
 // for a while: readiness comes from the loop itself, not from a separate ticker.
 func (l *Loop) Health() error {
 	idle := time.Since(time.Unix(0, l.progress.Load()))
-	if idle < loopStalled || len(l.free) == 0 {
+	if idle < loopStalled || len(l.free) == 0 && !l.pulling.Load() {
 		return nil
 	}
 	last, _ := l.err.Load().(string)

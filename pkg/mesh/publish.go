@@ -57,11 +57,8 @@ func (c *Conn) Publish(ctx context.Context, msg *nats.Msg, opts ...jetstream.Pub
 }
 
 func (c *Conn) publish(ctx context.Context, msg *nats.Msg, opts []jetstream.PublishOpt) (*jetstream.PubAck, error) {
-	if _, bounded := ctx.Deadline(); bounded { // the client bounds others by the same time (Connect)
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, requestTimeout)
-		defer cancel()
-	}
+	ctx, cancel := bounded(ctx, requestTimeout)
+	defer cancel()
 	return c.JS.PublishMsg(ctx, msg, opts...)
 }
 
@@ -131,6 +128,8 @@ func (c *Conn) Last(ctx context.Context, stream, subject string) (*Stored, error
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := bounded(ctx, requestTimeout)
+	defer cancel()
 	m, err := s.GetLastMsgForSubject(ctx, subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
@@ -147,6 +146,8 @@ func (c *Conn) Message(ctx context.Context, stream string, sequence uint64) (*St
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := bounded(ctx, requestTimeout)
+	defer cancel()
 	m, err := s.GetMsg(ctx, sequence)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
