@@ -13,5 +13,6 @@
 //
 // It runs in a process group of its own. When the call is over before the
 // program is, the group gets SIGTERM, and SIGKILL after KillAfter; what it left
-// running is killed when it ends.
+// running is killed when it ends. A process that left the group and still holds
+// standard output open makes the call a TOOL_ERROR: the result may be cut there.
 package program

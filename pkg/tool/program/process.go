@@ -48,6 +48,11 @@ func (p Program) run(ctx tool.Context, args json.RawMessage, yield tool.Yield) (
 	if f := proc.failure(p.Command[0]); f != nil {
 		return nil, proc.explain(f)
 	}
+	if proc.cut != nil {
+		// What came may end anywhere, half a number is one too.
+		return nil, proc.explain(fault.Wrap(fault.ToolError, proc.cut, "the output did not end with the program %q: "+
+			"something it started holds standard output open; let that write elsewhere (>/dev/null), or end before the program does", p.Command[0]))
+	}
 	result, f := out.result()
 	if f != nil {
 		return nil, proc.explain(f)
@@ -65,6 +70,7 @@ type process struct {
 	stderr *tail
 	mask   *strings.Replacer
 	err    error // of Wait
+	cut    error // why reading stdout stopped before its end
 
 	mu    sync.Mutex
 	ended bool // the program was waited for: its id may name another one
@@ -122,16 +128,17 @@ func startReason(err error) string {
 }
 
 // feed writes the arguments, reads the output and waits; the channel is closed
-// when the program has ended and everything it wrote was read.
+// when the program has ended and everything it wrote was read, or cut is set.
 func (x *process) feed(args json.RawMessage, out *output) <-chan struct{} {
 	go func() {
 		// A program may end without reading its arguments.
 		_, _ = x.stdin.Write(args)
 		_ = x.stdin.Close()
 	}()
+	stdout, stderr := &source{file: x.stdout}, &source{file: x.errors}
 	read := make(chan struct{}, 2)
-	go func() { _, _ = io.Copy(out, x.stdout); read <- struct{}{} }()
-	go func() { _, _ = io.Copy(x.stderr, x.errors); read <- struct{}{} }()
+	go func() { _, x.cut = io.Copy(out, stdout); read <- struct{}{} }()
+	go func() { _, _ = io.Copy(x.stderr, stderr); read <- struct{}{} }() // its end is quoted, whole or not
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -140,10 +147,8 @@ func (x *process) feed(args json.RawMessage, out *output) <-chan struct{} {
 		x.mu.Lock()
 		x.ended = true
 		x.mu.Unlock()
-		deadline := time.Now().Add(drainMax)
-		for _, f := range []*os.File{x.stdin, x.stdout, x.errors} {
-			_ = f.SetDeadline(deadline)
-		}
+		stdout.drain()
+		stderr.drain()
 		<-read
 		<-read
 		x.close()

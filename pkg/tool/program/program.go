@@ -18,9 +18,6 @@ const (
 	StderrMax = 4096
 	// KillAfter is the time between SIGTERM and SIGKILL.
 	KillAfter = 2 * time.Second
-	// drainMax is how long output is still read after the program ended and its
-	// group was killed: only a process that left the group can hold it open.
-	drainMax = time.Second
 	// maskMin is the shortest value of a declared variable that is masked in
 	// errors; a shorter one is no secret and may be any word.
 	maskMin = 8

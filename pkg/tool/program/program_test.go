@@ -23,16 +23,17 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/tool/program"
 )
 
-// TestMain lets the test binary play a program that leaves its process group.
+// TestMain lets the test binary play a program that starts another one outside
+// its process group and ends.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == "escape" {
-		cmd := exec.Command("cat", os.Args[2])
+	if len(os.Args) > 2 && os.Args[1] == "escape" {
+		cmd := exec.Command(os.Args[2], os.Args[3:]...)
 		cmd.Stdout, cmd.SysProcAttr = os.Stdout, &syscall.SysProcAttr{Setsid: true}
+		fmt.Print("1\n8")
 		if err := cmd.Start(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		fmt.Println("1")
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -312,8 +313,20 @@ func TestProgram_LeftoversAreKilled(t *testing.T) {
 	<-gone
 }
 
-// A process that left the group and keeps the output open holds no call up.
-func TestProgram_EscapedProcessHoldsNothingUp(t *testing.T) {
+// escape is a program that writes a line and half of one, and leaves the
+// command behind with its standard output.
+func escape(t *testing.T, command ...string) program.Program {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program.Program{Command: append([]string{self, "escape"}, command...)}
+}
+
+// A process that left the group and keeps the output open holds no call up, and
+// what came until then is no result.
+func TestProgram_EscapedProcessCutsTheOutput(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "hold")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -323,14 +336,53 @@ func TestProgram_EscapedProcessHoldsNothingUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = hold.Close() }) // the escaped one ends
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	t.Cleanup(func() { _ = hold.Close() }) // the escaped ones end
+	for _, tc := range []struct {
+		name     string
+		command  []string
+		stream   bool
+		partials []string
+	}{
+		{"silent", []string{"cat", path}, false, nil},
+		{"silent, stream", []string{"cat", path}, true, []string{"1"}},
+		{"endless, stream", []string{"yes", strings.Repeat("1", 1000)}, true, []string{"1"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			p := escape(t, tc.command...)
+			p.Stream = tc.stream
+			result, partials, err := run(t, p.Tool("p", "d", tool.Timeout(time.Minute)), `{}`)
+			wantFault(t, err, fault.ToolError, "output did not end", ">/dev/null")
+			if result != "" {
+				t.Errorf("result %q", result)
+			}
+			if d := cmp.Diff(tc.partials, partials[:min(len(partials), 1)]); d != "" {
+				t.Error(d)
+			}
+		})
 	}
-	p := program.Program{Command: []string{self, "escape", path}}
-	got, _, err := run(t, p.Tool("p", "d", tool.Timeout(time.Minute)), `{}`)
-	if err != nil || got != "1" {
-		t.Errorf("got %s, %v", got, err)
+}
+
+// The reader's pace is not the program's: what waits in the pipe when the
+// program ends is read to its end, however late.
+func TestProgram_SlowReaderGetsAllLines(t *testing.T) {
+	t.Parallel()
+	path, gone := watch(t)
+	const last = 10_000
+	p := lines(fmt.Sprintf(`exec 3>%s; seq 1 %d`, path, last))
+	n := 0
+	result, err := p.Tool("p", "d").Run(tool.Context{Context: t.Context()}, json.RawMessage(`{}`), func(partial json.RawMessage) error {
+		if n++; string(partial) != fmt.Sprint(n) {
+			t.Errorf("partial %d is %s", n, partial)
+		}
+		if n == 1 {
+			<-gone // all of it is in the pipe
+			late := time.NewTimer(program.DrainMax + program.DrainMax/2)
+			<-late.C
+		}
+		return nil
+	})
+	if err != nil || string(result) != fmt.Sprint(last) || n != last {
+		t.Errorf("got %s, %v after %d partials", result, err, n)
 	}
 }
