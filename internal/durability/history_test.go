@@ -140,7 +140,7 @@ func (h *history) ended(want string) *history {
 	}
 	slices.Sort(got)
 	if g := strings.Join(got, " "); g != want {
-		h.t.Errorf("%s: outcomes %q, want %q", h.run, g, want)
+		h.t.Errorf("%s: outcomes %q, want %q %v", h.run, g, want, h.errors)
 	}
 	return h
 }

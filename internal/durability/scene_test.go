@@ -42,9 +42,10 @@ func bubble(t *testing.T, play func(s scene), opts ...meshtest.Option) {
 	}, append([]meshtest.Option{topology()}, opts...)...)
 }
 
-// quick is the settings of scenes in real time.
+// quick is the settings of scenes in real time. A busy machine must not make the
+// living look dead: AckWait and presence stay at seconds.
 func quick(s *mesh.Settings) {
-	s.AckWait, s.DuplicateWindow, s.PresenceTTL = 500*time.Millisecond, 2*time.Second, 3*time.Second
+	s.AckWait, s.DuplicateWindow, s.PresenceTTL = 2*time.Second, 2*time.Second, 5*time.Second
 }
 
 // real plays a scene in real time.
@@ -69,6 +70,9 @@ func (s scene) apply(agents ...*agent.Definition) {
 
 // call is one call of a scripted turn.
 func call(name string) agent.ScriptCall { return agent.ScriptCall{Name: "tool_" + name} }
+
+// question is a call of a human tool.
+func question(name string) agent.ScriptCall { return agent.ScriptCall{Name: "human_" + name} }
 
 func turn(text string, calls ...agent.ScriptCall) agent.Turn {
 	return agent.Turn{Text: text, ToolCalls: calls}

@@ -69,11 +69,11 @@ func (s *sink) tool(name string, effect crumbs.Effect) tool.Tool {
 
 // doing is a tool that counts and then does something; it is told which
 // execution of its call this is.
-func (s *sink) doing(name string, effect crumbs.Effect, do func(c tool.Context, nth int) error) tool.Tool {
+func (s *sink) doing(name string, effect crumbs.Effect, do func(c tool.Context, nth int) error, opts ...tool.Option) tool.Tool {
 	return tool.New(name, "Count.", func(c tool.Context, args json.RawMessage, _ tool.Yield) (json.RawMessage, error) {
 		if err := do(c, s.add(c.CallID)); err != nil {
 			return nil, err
 		}
 		return json.Marshal(name + " done")
-	}, tool.Effect(effect))
+	}, append(opts, tool.Effect(effect))...)
 }

@@ -78,10 +78,17 @@ func (f *Fleet) Close() {
 // Apply makes definitions the project. It needs a running orchestrator.
 func (f *Fleet) Apply(groups []string, definitions ...*agent.Definition) {
 	f.t.Helper()
-	req := crumbs.AgentsApply{Groups: map[string]crumbs.Group{}}
+	all := map[string]crumbs.Group{}
 	for _, g := range groups {
-		req.Groups[g] = crumbs.Group{}
+		all[g] = crumbs.Group{}
 	}
+	f.ApplyGroups(all, definitions...)
+}
+
+// ApplyGroups is Apply with what the project says of its groups.
+func (f *Fleet) ApplyGroups(groups map[string]crumbs.Group, definitions ...*agent.Definition) {
+	f.t.Helper()
+	req := crumbs.AgentsApply{Groups: groups}
 	for _, d := range definitions {
 		body, err := json.Marshal(d)
 		if err != nil {

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -52,27 +53,46 @@ func (f *Fleet) read(filter string) []Stored {
 	return out
 }
 
-// Messages reads what a limits stream holds on a filter, in its order.
-func (f *Fleet) Messages(stream, filter string) []jetstream.Msg {
+// Messages reads what a limits stream holds on a filter, in its order. It reads
+// again when the stream has no leader right now.
+func (f *Fleet) Messages(stream, filter string) (all []jetstream.Msg) {
 	f.t.Helper()
-	ctx := context.Background()
+	f.Until(stream+" is read", func() bool {
+		var err error
+		if all, err = f.messages(stream, filter); err != nil {
+			f.Mesh.Conn.Log.Debug("read", "stream", stream, "error", err)
+		}
+		return err == nil
+	})
+	return all
+}
+
+func (f *Fleet) messages(stream, filter string) ([]jetstream.Msg, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readWait)
+	defer cancel()
 	cons, err := f.Mesh.Conn.JS.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{filter}})
 	if err != nil {
-		f.t.Fatal(err)
+		return nil, err
 	}
 	info, err := cons.Info(ctx)
 	if err != nil {
-		f.t.Fatal(err)
+		return nil, err
+	}
+	if info.NumPending == 0 {
+		return nil, nil
+	}
+	batch, err := cons.Fetch(int(info.NumPending), jetstream.FetchMaxWait(readWait))
+	if err != nil {
+		return nil, err
 	}
 	var out []jetstream.Msg
-	for n := info.NumPending; n > 0; n-- {
-		m, err := cons.Next(jetstream.FetchMaxWait(readWait))
-		if err != nil {
-			f.t.Fatal(err)
-		}
+	for m := range batch.Messages() {
 		out = append(out, m)
 	}
-	return out
+	if uint64(len(out)) < info.NumPending {
+		return nil, fmt.Errorf("%d of %d messages: %w", len(out), info.NumPending, batch.Error())
+	}
+	return out, nil
 }
 
 // Stream tells how many messages a stream holds and how many it ever took.

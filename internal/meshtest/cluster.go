@@ -16,8 +16,8 @@ const (
 	nodes         = 3
 	clusterReady  = 30 * time.Second
 	clusterPoll   = 20 * time.Millisecond
-	clusterMemory = 256 << 20
-	clusterStore  = 4 << 30
+	clusterMemory = 1 << 30
+	clusterStore  = 64 << 30
 )
 
 // StartCluster starts a mesh on three servers with three replicas of every
@@ -32,7 +32,7 @@ func StartCluster(t testing.TB, opts ...Option) *Mesh {
 	ports, routes := freePorts(t)
 	for i := range nodes {
 		s, err := server.NewServer(&server.Options{
-			ServerName: fmt.Sprintf("node%d", i), Host: "127.0.0.1", Port: -1, DontListen: true,
+			ServerName: fmt.Sprintf("node%d", i), Host: "127.0.0.1", Port: -1,
 			JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
 			JetStreamMaxMemory: clusterMemory, JetStreamMaxStore: clusterStore,
 			Cluster: server.ClusterOpts{Name: "cluster", Host: "127.0.0.1", Port: ports[i]}, Routes: routes,

@@ -1,0 +1,218 @@
+package durability_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/crumbmesh/crumbmesh/internal/meshtest"
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/decision"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/tool"
+	"github.com/crumbmesh/crumbmesh/services/approvals"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator"
+)
+
+// Schedule 12. All orchestrators are down while questions are answered in time
+// and calls finish in time, and come back when expiries and deadlines are over.
+func TestOutage_Schedule12_NightShift(t *testing.T) {
+	bubble(t, func(s scene) {
+		s.Gateway()
+		s.Approvals()
+		slow := s.doing("pay", crumbs.EffectOnce, func(tool.Context, int) error { <-time.After(20 * time.Second); return nil })
+		s.Tools(groupBench, slow, s.tool("put", crumbs.EffectIdempotent))
+		s.apply(
+			human(clerk("asker", turn("", call("put"), question("confirm")), turn("Done.")), "confirm", time.Minute),
+			clerk("payer", turn("", call("pay")), turn("Done.")))
+		short := timed(func(c *orchestrator.Timing) {
+			c.StartBefore, c.ToolTimeout, c.Slack = 30*time.Second, 30*time.Second, time.Second
+		})
+		day := s.Orchestrator(short)
+		const runs = 8
+		for i := range runs {
+			s.Start("asker", crumbs.RunID("asked_"+itoa(i)))
+			s.Start("payer", crumbs.RunID("paid_"+itoa(i)))
+		}
+		for i := range runs {
+			s.WaitSuspended(crumbs.RunID("asked_" + itoa(i)))
+			s.Until("the call runs", func() bool { return s.total(crumbs.RunID("paid_"+itoa(i))) == 1 })
+		}
+		day.Stop()
+		<-time.After(time.Second)
+		for i := range runs {
+			if i%4 == 3 {
+				continue // nobody answers this one: it must expire
+			}
+			answer := decision.Answer{CheckpointID: crumbs.ToolCallID(crumbs.RunID("asked_"+itoa(i)), 1, 1), Outcome: crumbs.DecideAnswer, Response: []byte(`false`)}
+			if _, err := s.Decide(answer); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-time.After(5 * time.Minute)
+		s.Orchestrator(short)
+		for i := range runs {
+			asked, paid := crumbs.RunID("asked_"+itoa(i)), crumbs.RunID("paid_"+itoa(i))
+			s.WaitEnd(asked)
+			s.WaitEnd(paid)
+			want := "1.0:ok 1.1:answered"
+			if i%4 == 3 {
+				want = "1.0:ok 1.1:expired"
+			}
+			account(t, s.Fleet, asked).completed("Done.").ended(want)
+			account(t, s.Fleet, paid).completed("Done.").ended("1.0:ok")
+		}
+	})
+}
+
+// A decision is recorded while no orchestrator lives. The first one that starts
+// has no key and fails; the second is killed as it applies the decision; the third
+// finishes. Until then the question is decided, not done. Nothing but run and
+// call id is needed to answer.
+func TestOutage_DecisionSurvives_F019_F026_CF_H03_CF_H04(t *testing.T) {
+	bubble(t, func(s scene) {
+		s.Gateway()
+		crash := errors.New("crash")
+		first := s.Approvals(func(c *approvals.Config) { c.AfterRecord = func(crumbs.CheckpointID) error { return crash } })
+		s.Tools(groupBench, s.counted()...)
+		s.apply(asking(clerk("clerk", turn("", call("pay")), turn("Done.")), "pay"))
+		day := s.Trapped()
+		s.Start("clerk", "run_1")
+		s.WaitSuspended("run_1")
+		day.Kill()
+		id := crumbs.ToolCallID("run_1", 1, 0)
+		if _, err := s.Approve(id); err == nil {
+			t.Fatal("approvals did not crash between record and publish")
+		}
+		first.Kill()
+		s.Approvals()
+		if row := s.Row(id); row.Status != decision.StatusDecided {
+			t.Errorf("the question is %s, want decided", row.Status)
+		}
+		if err := orchestrator.Run(context.Background(), orchestrator.Config{}, s.Mesh.Connect("keyless")); fault.CodeOf(err) != fault.InvalidConfig {
+			t.Errorf("without a key: %v", err)
+		}
+		replica := s.Trapped()
+		<-replica.Lay("written", 1).Dead()
+		if row := s.Row(id); row.Status != decision.StatusDecided {
+			t.Errorf("the question is %s before the run says so, want decided", row.Status)
+		}
+		s.Orchestrator()
+		s.WaitEnd("run_1")
+		account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:ok").told(crumbs.TypeRunStarted, crumbs.TypeStepEnd, crumbs.TypeHumanRequired,
+			crumbs.TypeHumanResumed, crumbs.TypeToolCalled, crumbs.TypeToolResulted, crumbs.TypeStepEnd, crumbs.TypeRunEnded)
+		s.want(t, "run_1", "1.0:1")
+		s.Until("the question is applied", func() bool { return s.Row(id).Status == decision.StatusApplied })
+		_, err := s.Decide(decision.Answer{CheckpointID: id, Outcome: crumbs.DecideReject})
+		if fault.CodeOf(err) != fault.CheckpointNotFound {
+			t.Errorf("CF-H04: another answer: %v", err)
+		}
+	})
+}
+
+// Schedule 6. The server restarts inside the duplicate window, which it forgets,
+// between commands that were acknowledged and the redelivery of their events.
+func TestOutage_Schedule06_ServerRestart_F144(t *testing.T) {
+	bubble(t, func(s scene) {
+		s.Gateway()
+		s.Tools(groupBench, s.counted()...)
+		s.apply(clerk("clerk", turn("", call("put"), call("pay")), turn("Done.")))
+		replica := s.Trapped()
+		for _, nth := range []int64{1, 2} { // model.call, then the two tool.call
+			run := crumbs.RunID("run_" + itoa(int(nth)))
+			trap := replica.Lay("commands", nth)
+			s.Start("clerk", run)
+			<-trap.Dead()
+			s.Mesh.Restart()
+			replica = s.Trapped()
+			s.WaitEnd(run)
+			account(t, s.Fleet, run).completed("Done.").ended("1.0:ok 1.1:ok")
+			s.want(t, run, "1.0:1 1.1:1")
+			for step := 1; step <= 2; step++ {
+				if n := s.Claim(crumbs.ModelCallID(run, step), 1).Starts; n != 1 {
+					t.Errorf("%s: the model was asked %d times in step %d", run, n, step)
+				}
+			}
+		}
+	})
+}
+
+// The consumer of events is deleted under a running replica: it says that it is
+// not well.
+func TestOutage_ConsumerDeleted_F144(t *testing.T) {
+	bubble(t, func(s scene) {
+		var health func() error
+		s.Orchestrator(func(c *orchestrator.Config) { c.Health = func(check func() error) { health = check } })
+		if err := health(); err != nil {
+			t.Errorf("at first: %v", err)
+		}
+		if err := s.Mesh.Conn.JS.DeleteConsumer(context.Background(), crumbs.StreamInbox, mesh.ConsumerEvents); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(30 * time.Second)
+		for range 10 { // at whatever moment of its loop
+			if err := health(); fault.CodeOf(err) != fault.Unavailable {
+				t.Errorf("without its consumer: %v", err)
+			}
+			<-time.After(110 * time.Millisecond)
+		}
+	})
+}
+
+// The presence of a worker ends a bound after its death, though no event says so,
+// and the marker that its expiry leaves is no value.
+func TestOutage_PresenceExpires_F140(t *testing.T) {
+	bubble(t, func(s scene) {
+		ctx := context.Background()
+		w := s.Tools(groupBench, s.tool("pay", crumbs.EffectOnce))
+		alive := func() bool {
+			ok, err := s.Mesh.Conn.Alive(ctx, w.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		}
+		<-time.After(time.Minute)
+		if !alive() {
+			t.Error("a living worker is not present")
+		}
+		w.Kill()
+		<-time.After(s.Mesh.Settings().PresenceTTL + time.Millisecond)
+		if alive() {
+			t.Error("a dead worker is present")
+		}
+		<-time.After(s.Mesh.Settings().PresenceTTL) // for the server to drop the row
+		r, err := s.Mesh.Conn.Bucket(crumbs.BucketWorkers).Get(ctx, w.Name)
+		if err != nil || r.Exists() {
+			t.Errorf("the row that expired: %+v, %v", r, err)
+		}
+	})
+}
+
+// The write of the state that asks a person takes place, but its writer hears
+// nothing; then nobody answers. The run ends with the expiry it was given.
+func TestOutage_LostAnswerOfTheWrite_F151(t *testing.T) {
+	bubble(t, func(s scene) {
+		s.Gateway()
+		s.Approvals()
+		writes := 0
+		mute := meshtest.Tap(func(subject string) meshtest.Verdict {
+			if subject == "$KV.runs.run_1" {
+				if writes++; writes == 2 {
+					return meshtest.Mute
+				}
+			}
+			return meshtest.Pass
+		})
+		s.apply(human(clerk("clerk", turn("", question("confirm")), turn("Done.")), "confirm", 2*time.Minute))
+		s.On(mute).Orchestrator()
+		s.Start("clerk", "run_1")
+		s.WaitEnd("run_1")
+		account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:expired")
+		if writes < 3 {
+			t.Errorf("%d writes: no answer was lost", writes)
+		}
+	})
+}
