@@ -171,7 +171,7 @@ func (w *Worker) admit(ctx context.Context, in *incoming) (core.Event, core.Pinn
 			req.Run.MaxSteps = min(l.MaxSteps, req.Run.MaxSteps)
 		}
 		if l.DeadlineMs > 0 {
-			req.Run.DeadlineAt = event.At.Add(time.Duration(l.DeadlineMs) * time.Millisecond)
+			req.Run.DeadlineAt = crumbs.At(in.delivery.Stored).Add(time.Duration(l.DeadlineMs) * time.Millisecond)
 		}
 	}
 	return event, pinned, nil

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -27,8 +28,8 @@ type incoming struct {
 	delivery    *mesh.Delivery
 }
 
-// answers reports whether this message settles the command of an intent, which
-// then was sent long ago.
+// answers reports whether this message settles the call of an intent: its command
+// was sent long ago, or need not be sent any more.
 func (in *incoming) answers(i core.Intent) bool {
 	switch in.kind {
 	case core.ModelResult:
@@ -37,8 +38,23 @@ func (in *incoming) answers(i core.Intent) bool {
 		return i.Kind == core.SendTool && i.Call == in.event.Result.CallID && i.Attempt == in.event.Result.Attempt
 	case core.TimerDue:
 		return i.Kind == core.SetTimer && i.V == in.event.Timer.V
+	case core.Control: // a cancel settles every call: it must not wait for a full queue
+		return i.Kind == core.SendModel || i.Kind == core.SendTool
 	}
 	return false
+}
+
+// heldUp is how long a message may wait and still count as decided when it came.
+const heldUp = 2 * time.Second
+
+// eventTime is when a message happened: when it was stored. What an outage held
+// up happens as the outage ends, or the commands it leads to would be void before
+// they are sent, and every run of the night would fail in the morning.
+func eventTime(stored time.Time) crumbs.Time {
+	if now := time.Now(); now.Sub(stored) > heldUp {
+		return crumbs.At(now)
+	}
+	return crumbs.At(stored)
 }
 
 // decode reads a message by its subject. What can never be decided is dead.
@@ -59,7 +75,7 @@ func (w *Worker) decode(ctx context.Context, d *mesh.Delivery) (*incoming, error
 		if crumbs.ModelResultSubject(crumbs.Token(d.Subject, 2), r.CallID, r.Attempt) != d.Subject || r.RunID != run {
 			return nil, mesh.Dead(run, disagrees(d))
 		}
-		return &incoming{kind: core.ModelResult, run: run, delivery: d, event: core.Event{Kind: core.ModelResult, At: crumbs.At(d.Stored), Model: r}}, nil
+		return &incoming{kind: core.ModelResult, run: run, delivery: d, event: core.Event{Kind: core.ModelResult, At: eventTime(d.Stored), Model: r}}, nil
 	case "tool.result":
 		r := &crumbs.ToolResult{}
 		run, err := w.body(ctx, d, 3, r)
@@ -69,7 +85,7 @@ func (w *Worker) decode(ctx context.Context, d *mesh.Delivery) (*incoming, error
 		if crumbs.ToolResultSubject(r.Group, r.CallID, r.Attempt) != d.Subject || r.RunID != run {
 			return nil, mesh.Dead(run, disagrees(d))
 		}
-		return &incoming{kind: core.CallResult, run: run, delivery: d, event: core.Event{Kind: core.CallResult, At: crumbs.At(d.Stored), Result: r}}, nil
+		return &incoming{kind: core.CallResult, run: run, delivery: d, event: core.Event{Kind: core.CallResult, At: eventTime(d.Stored), Result: r}}, nil
 	case "approval.decision":
 		return w.decodeDecision(ctx, d)
 	case "timer.due":
@@ -81,7 +97,7 @@ func (w *Worker) decode(ctx context.Context, d *mesh.Delivery) (*incoming, error
 		if crumbs.TimerDueSubject(t.RunID, t.V) != d.Subject || t.At.IsZero() {
 			return nil, mesh.Dead(run, disagrees(d))
 		}
-		return &incoming{kind: core.TimerDue, run: run, timer: true, delivery: d, event: core.Event{Kind: core.TimerDue, At: t.At, Timer: t}}, nil
+		return &incoming{kind: core.TimerDue, run: run, timer: true, delivery: d, event: core.Event{Kind: core.TimerDue, At: eventTime(t.At.Time), Timer: t}}, nil
 	}
 	return nil, mesh.Dead("", fault.New(fault.NotAvailable, "subject %s: this version does not decide such messages", d.Subject))
 }
@@ -129,7 +145,7 @@ func (w *Worker) decodeControl(d *mesh.Delivery) (*incoming, error) {
 	if c.RunID = run; c.Action != crumbs.ActionCancel {
 		return nil, mesh.Dead(run, fault.New(fault.NotAvailable, "control action %q: this version knows %q only", c.Action, crumbs.ActionCancel))
 	}
-	return &incoming{kind: core.Control, run: run, delivery: d, event: core.Event{Kind: core.Control, At: crumbs.At(d.Stored), Control: c}}, nil
+	return &incoming{kind: core.Control, run: run, delivery: d, event: core.Event{Kind: core.Control, At: eventTime(d.Stored), Control: c}}, nil
 }
 
 func (w *Worker) decodeDecision(ctx context.Context, d *mesh.Delivery) (*incoming, error) {
@@ -144,7 +160,7 @@ func (w *Worker) decodeDecision(ctx context.Context, d *mesh.Delivery) (*incomin
 	if err := w.cfg.Verify(*a); err != nil {
 		return nil, mesh.Dead(run, err)
 	}
-	return &incoming{kind: core.Decided, run: run, delivery: d, event: core.Event{Kind: core.Decided, At: crumbs.At(d.Stored), Decision: a}}, nil
+	return &incoming{kind: core.Decided, run: run, delivery: d, event: core.Event{Kind: core.Decided, At: eventTime(d.Stored), Decision: a}}, nil
 }
 
 // decodeRequest reads a run request, also a bare one without ce-* headers. What
@@ -155,7 +171,7 @@ func (w *Worker) decodeRequest(d *mesh.Delivery) (*incoming, error) {
 		return nil, mesh.Dead("", err)
 	}
 	in := &incoming{kind: core.Requested, delivery: d, request: &crumbs.RunRequest{AgentID: agentID},
-		event: core.Event{Kind: core.Requested, At: crumbs.At(d.Stored)}}
+		event: core.Event{Kind: core.Requested, At: eventTime(d.Stored)}}
 	derived := crumbs.DerivedRunID(d.Stored, crumbs.StreamRequests, d.Sequence)
 	e, err := crumbs.ReadEvent(d.Header, d.Data)
 	if err == nil && json.Unmarshal(e.Data, in.request) != nil {
