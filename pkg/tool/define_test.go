@@ -134,6 +134,49 @@ func TestRun_ResultNotJSON(t *testing.T) {
 	wantFault(t, err, fault.ToolResultInvalid)
 }
 
+// What encoding/json reads alone, 10,000 levels, it does not write inside a
+// record: a run would wait for such a result for ever.
+func TestRun_ResultTooDeep(t *testing.T) {
+	t.Parallel()
+	nested := func(n int) json.RawMessage {
+		return json.RawMessage(strings.Repeat("[", n) + strings.Repeat("]", n))
+	}
+	h := func(_ tool.Context, args json.RawMessage, yield tool.Yield) (json.RawMessage, error) {
+		var in struct{ Result, Partial int }
+		if err := json.Unmarshal(args, &in); err != nil {
+			return nil, err
+		}
+		if in.Partial > 0 {
+			if err := yield(nested(in.Partial)); err != nil {
+				return nil, err
+			}
+		}
+		return nested(in.Result), nil
+	}
+	raw := tool.New("a", "d", h, tool.Stream())
+	if _, partials, err := run(t, raw, fmt.Sprintf(`{"result":%d,"partial":%[1]d}`, tool.DepthMax)); err != nil || len(partials) != 1 {
+		t.Errorf("at the limit: %v, %d partials", err, len(partials))
+	}
+	for _, n := range []int{tool.DepthMax + 1, 9_995, 20_000} {
+		for _, args := range []string{`{"result":%d}`, `{"partial":%d,"result":1}`} {
+			_, partials, err := run(t, raw, fmt.Sprintf(args, n))
+			f := wantFault(t, err, fault.ToolResultInvalid, fmt.Sprintf("%d levels", n), fmt.Sprint(tool.DepthMax))
+			if f.Context["depth"] != n || len(partials) != 0 {
+				t.Errorf("context %v, %d partials", f.Context, len(partials))
+			}
+		}
+		typed := tool.Define("a", "d", func(tool.Context, struct{}) (any, error) {
+			var v any
+			for range n {
+				v = []any{v}
+			}
+			return v, nil
+		})
+		_, _, err := run(t, typed, `{}`)
+		wantFault(t, err, fault.ToolResultInvalid, fmt.Sprintf("%d levels", n))
+	}
+}
+
 func TestRun_ResultTooLarge(t *testing.T) {
 	t.Parallel()
 	of := func(n int) tool.Tool {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/crumbmesh/crumbmesh/pkg/argument"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
 
@@ -17,6 +18,10 @@ const InterruptGrace = 5 * time.Second
 
 // ResultMax is the largest result or partial of a tool, in bytes of JSON.
 const ResultMax = 1 << 20
+
+// DepthMax is how deeply a result or partial may be nested, in objects and
+// arrays. A deeper one could not be written into the records of its run.
+const DepthMax = argument.ResultDepthMax
 
 // execution is one run of a handler.
 type execution struct {
@@ -139,6 +144,11 @@ func checkResult(v json.RawMessage) (json.RawMessage, error) {
 	if len(v) > ResultMax {
 		return nil, tooLarge(len(v))
 	}
+	// Before json.Valid, which takes what is deeper than 10,000 levels for a
+	// wrong text.
+	if depth := argument.Depth(v); depth > DepthMax {
+		return nil, tooDeep(depth)
+	}
 	if !json.Valid(v) {
 		return nil, fault.New(fault.ToolResultInvalid, "the tool's result is not JSON (%d bytes); return null when there is none", len(v))
 	}
@@ -148,6 +158,11 @@ func checkResult(v json.RawMessage) (json.RawMessage, error) {
 func tooLarge(n int) *fault.Error {
 	return fault.New(fault.PayloadTooLarge, "the tool's result has %d bytes, the limit is %d: return less, or store it and return a reference", n, ResultMax).
 		With("bytes", n).With("limit", ResultMax)
+}
+
+func tooDeep(depth int) *fault.Error {
+	return fault.New(fault.ToolResultInvalid, "the tool's result is nested %d levels deep, the limit is %d: return a flatter one, or store it and return a reference", depth, DepthMax).
+		With("depth", depth).With("limit", DepthMax)
 }
 
 // outlet passes partials on, one at a time, until the call is over.

@@ -188,8 +188,9 @@ func (t Tool) Prepare(args json.RawMessage) (json.RawMessage, error) {
 // error's message, a panic or runtime.Goexit is TOOL_ERROR too (F043). A limit
 // that fired is TOOL_TIMEOUT naming both limits (F037, F038), a cancellation
 // TOOL_CANCELLED; a handler that had returned before that is not affected. A
-// result that cannot be written as JSON is TOOL_RESULT_INVALID, one over
-// ResultMax PAYLOAD_TOO_LARGE, arguments outside the schema INVALID_ARGUMENTS.
+// result that cannot be written as JSON, or is nested deeper than DepthMax, is
+// TOOL_RESULT_INVALID, one over ResultMax PAYLOAD_TOO_LARGE, arguments outside
+// the schema INVALID_ARGUMENTS; a partial is refused like a result.
 func (t Tool) Run(ctx Context, args json.RawMessage, yield Yield) (json.RawMessage, error) {
 	if err := t.Check(args); err != nil {
 		return nil, err

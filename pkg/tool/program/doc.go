@@ -4,7 +4,8 @@
 // end of file, and answers with one JSON document on standard output; a
 // streaming one writes a document a line, each line a partial, the last one the
 // result. Exit status 0 is success; another one, or output that is not JSON, is
-// TOOL_ERROR with the end of standard error.
+// TOOL_ERROR with the end of standard error; a document nested deeper than
+// tool.DepthMax is TOOL_RESULT_INVALID.
 //
 // Its environment is PATH, HOME, LANG, CRUMB_RUN_ID, CRUMB_CALL_ID,
 // CRUMB_ATTEMPT and the variables it declares, nothing else: what the worker

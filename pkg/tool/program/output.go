@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/crumbmesh/crumbmesh/pkg/argument"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 )
@@ -66,7 +67,7 @@ func (o *output) take() {
 	if len(doc) == 0 {
 		return
 	}
-	if !isJSON(doc) {
+	if !document(doc) {
 		o.refuse(fault.New(fault.ToolError, "the program streams, but line %d of its output is not a JSON document: %s", o.line, excerpt(doc)))
 		return
 	}
@@ -101,13 +102,17 @@ func (o *output) result() (json.RawMessage, *fault.Error) {
 		return o.last, o.fault
 	}
 	doc := bytes.TrimSpace(o.buf)
-	if !isJSON(doc) {
+	if !document(doc) {
 		return nil, fault.New(fault.ToolError, "the program's output is not one JSON document: %s", excerpt(doc))
 	}
 	return doc, nil
 }
 
-func isJSON(doc []byte) bool { return json.Valid(doc) && utf8.Valid(doc) }
+// document reports whether doc is one. Of one nested too deeply json.Valid
+// cannot tell: package tool, which takes it next, says what is wrong with it.
+func document(doc []byte) bool {
+	return utf8.Valid(doc) && (json.Valid(doc) || argument.Depth(doc) > tool.DepthMax)
+}
 
 // excerptMax is how much of a wrong output an error quotes, in bytes.
 const excerptMax = 200

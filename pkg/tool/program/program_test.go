@@ -141,6 +141,24 @@ func TestProgram_Failures(t *testing.T) {
 	}
 }
 
+func TestProgram_OutputTooDeep(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{tool.DepthMax, tool.DepthMax + 1, 9_995, 20_000} {
+		p := program.Program{Command: []string{"printf", "%s", strings.Repeat("[", n) + strings.Repeat("]", n)}}
+		for _, p.Stream = range []bool{false, true} {
+			_, partials, err := run(t, p.Tool("p", "d"), `{}`)
+			if n > tool.DepthMax {
+				wantFault(t, err, fault.ToolResultInvalid, fmt.Sprintf("%d levels", n))
+			} else if err != nil {
+				t.Errorf("%d levels: %v", n, err)
+			}
+			if n > tool.DepthMax && len(partials) > 0 {
+				t.Errorf("%d partials of %d levels", len(partials), n)
+			}
+		}
+	}
+}
+
 func TestProgram_EndOfStderr(t *testing.T) {
 	t.Parallel()
 	_, _, err := run(t, sh(`yes begin | head -c 100000 >&2; echo the end >&2; exit 1`).Tool("p", "d"), `{}`)

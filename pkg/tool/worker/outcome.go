@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/crumbmesh/crumbmesh/pkg/argument"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/tool"
 )
 
 // Bounds of an error on the wire, in bytes; a tool may return any fault.
@@ -55,13 +57,13 @@ func (r *request) orphaned(claim mesh.Claim) outcome {
 	}
 }
 
-// bounded keeps an error small and such that it can be written.
+// bounded keeps an error small, and such that it can be written and read.
 func bounded(f *fault.Error) *fault.Error {
 	c := *f
 	if len(c.Message) > messageMax {
 		c.Message = c.Message[:messageMax] + "…"
 	}
-	if b, err := json.Marshal(c.Context); err != nil || len(b) > contextMax {
+	if b, err := json.Marshal(c.Context); err != nil || len(b) > contextMax || argument.Depth(b) > tool.DepthMax {
 		c.Context = map[string]any{"dropped": "the error's context could not be carried"}
 	}
 	return &c

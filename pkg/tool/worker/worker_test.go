@@ -299,6 +299,34 @@ func TestWorker_HugeErrorIsCut(t *testing.T) {
 	})
 }
 
+// A result or error deeper than a record carries ends its call like any other.
+func TestWorker_DeepResultAndErrorAreAnswered(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		nested := func(n int) (v any) {
+			for range n {
+				v = []any{v}
+			}
+			return v
+		}
+		result := counting("result", crumbs.EffectOnce, func(tool.Context, input) (any, error) { return nested(9_995), nil })
+		failure := counting("failure", crumbs.EffectOnce, func(tool.Context, input) (any, error) {
+			return nil, fault.New(fault.QueueFull, "x").With("deep", nested(tool.DepthMax))
+		})
+		l.serve(worker.Config{}, result.Tool, failure.Tool)
+		l.send(call(t, result.Tool, `{"n":1}`))
+		wantStatus(t, l.result(), crumbs.StatusError, fault.ToolResultInvalid)
+		result.want(t, 1)
+		l.send(call(t, failure.Tool, `{"n":1}`, func(c *crumbs.ToolCall) { c.CallID = crumbs.ToolCallID(run, 1, 1) }))
+		r := l.result()
+		wantStatus(t, r, crumbs.StatusError, fault.QueueFull)
+		if r.Error.Context["deep"] != nil {
+			t.Errorf("the error carries a context of %d bytes", len(fmt.Sprint(r.Error.Context)))
+		}
+		failure.want(t, 1)
+	})
+}
+
 // A result is repeated until INBOX takes it; the call is not run again meanwhile
 // (protocol P6).
 func TestWorker_ResultWaitsForRoom(t *testing.T) {
