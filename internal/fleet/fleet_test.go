@@ -104,7 +104,7 @@ func TestFleet_PinnedDefinitionGone(t *testing.T) {
 	first.Stop()
 	bucket := f.Mesh.Conn.Bucket(crumbs.BucketAgents)
 	var keys []string
-	if _, err := bucket.List(t.Context(), "clerk.>", func(r mesh.Record) bool { keys = append(keys, r.Key); return true }); err != nil || len(keys) != 1 {
+	if err := bucket.List(t.Context(), "clerk.>", func(r mesh.Record) bool { keys = append(keys, r.Key); return true }); err != nil || len(keys) != 1 {
 		t.Fatal(keys, err)
 	}
 	if err := bucket.Delete(t.Context(), keys[0]); err != nil {

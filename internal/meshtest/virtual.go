@@ -96,3 +96,10 @@ func Bubble(t *testing.T, test func(t *testing.T, m *Mesh), opts ...Option) {
 		test(t, m)
 	})
 }
+
+// Real holds back tests in virtual time until t ends: for a test that starts a
+// server by other means than Start.
+func Real(t testing.TB) {
+	alone.enterReal()
+	t.Cleanup(alone.leaveReal)
+}

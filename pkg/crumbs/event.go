@@ -164,10 +164,10 @@ func attributes(h nats.Header) (map[string]string, error) {
 }
 
 func checkJSON(data []byte) error {
-	if json.Valid(data) {
+	if json.Valid(data) && utf8.Valid(data) {
 		return nil
 	}
-	return fault.New(fault.InvalidMessage, "expected a JSON body, got %d bytes that are not JSON", len(data))
+	return fault.New(fault.InvalidMessage, "expected a JSON body in UTF-8, got %d bytes that are not JSON", len(data))
 }
 
 func readStructured(data []byte) (Event, error) {

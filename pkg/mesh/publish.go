@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -27,6 +28,7 @@ const (
 
 // Publishing bounds.
 const (
+	deadInlineMax   = 512 << 10 // bytes of a dead letter that stay in it
 	PayloadMax      = 900 << 10 // bytes of body and headers together, under NATS's 1 MiB
 	onceRetryMin    = 100 * time.Millisecond
 	onceRetryMax    = 2 * time.Second
@@ -168,6 +170,13 @@ func (c *Conn) DeadLetter(ctx context.Context, stream string, run crumbs.RunID, 
 		if !jetstreamHeader(k) {
 			m.Header[k] = v
 		}
+	}
+	if len(d.Data) > deadInlineMax { // with its new headers it might be more than a message holds
+		name := BlobName(run, d.Data)
+		if err := c.Blobs().Put(ctx, name, d.Data); err != nil {
+			return err
+		}
+		m.Data = fmt.Appendf(nil, `{"dataref":{"object":%q,"bytes":%d}}`, name, len(d.Data))
 	}
 	e := fault.From(reason)
 	m.Header["crumb-dead-subject"] = []string{d.Subject}

@@ -111,42 +111,36 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	return err
 }
 
-// ListMax bounds how many keys List visits.
-const ListMax = 10_000
-
-// List visits records whose key matches pattern (`>` for all) in the order of
-// their last write, until visit returns false or ListMax keys were seen; more
-// says that it stopped at the bound.
-func (b *Bucket) List(ctx context.Context, pattern string, visit func(Record) bool) (more bool, err error) {
+// List visits the records whose key matches pattern (`>` for all) in the order of
+// their last write, until visit returns false. The caller bounds what it keeps,
+// ctx how long it takes.
+func (b *Bucket) List(ctx context.Context, pattern string, visit func(Record) bool) error {
 	kv, err := b.conn.JS.KeyValue(ctx, b.name)
 	if err != nil {
-		return false, unavailable(err, "bucket "+b.name)
+		return unavailable(err, "bucket "+b.name)
 	}
 	w, err := kv.Watch(ctx, pattern, jetstream.IgnoreDeletes())
 	if err != nil {
 		if errors.Is(err, jetstream.ErrNoKeysFound) {
-			return false, nil
+			return nil
 		}
-		return false, unavailable(err, "bucket "+b.name)
+		return unavailable(err, "bucket "+b.name)
 	}
 	defer func() {
 		if err := w.Stop(); err != nil {
 			b.conn.Log.Debug("stop listing", "bucket", b.name, "error", err)
 		}
 	}()
-	for n := 0; ; n++ {
+	for {
 		select {
 		case <-ctx.Done():
-			return false, unavailable(ctx.Err(), "bucket "+b.name)
+			return unavailable(ctx.Err(), "bucket "+b.name)
 		case e, ok := <-w.Updates():
 			if !ok || e == nil {
-				return false, nil
-			}
-			if n == ListMax {
-				return true, nil
+				return nil
 			}
 			if !visit(Record{Key: e.Key(), Value: e.Value(), Revision: e.Revision(), Stored: e.Created()}) {
-				return false, nil
+				return nil
 			}
 		}
 	}

@@ -162,7 +162,7 @@ func (b byHandler) handlers() []string { return slices.Sorted(maps.Keys(b)) }
 func announcements(t *testing.T, conn *mesh.Conn) byHandler {
 	t.Helper()
 	all := byHandler{}
-	if _, err := conn.Bucket(crumbs.BucketTools).List(t.Context(), ">", func(r mesh.Record) bool {
+	if err := conn.Bucket(crumbs.BucketTools).List(t.Context(), ">", func(r mesh.Record) bool {
 		var a agent.Announcement
 		if err := json.Unmarshal(r.Value, &a); err != nil || a.Key() != r.Key || a.Check() != nil {
 			t.Errorf("announcement %s: %s, %v", r.Key, r.Value, err)

@@ -380,6 +380,7 @@ func TestFollow_ConsumerIsMadeAgain(t *testing.T) {
 // A server that restarts costs no crumb and doubles none.
 func TestFollow_ST8_163_ServerRestarts(t *testing.T) {
 	t.Parallel()
+	meshtest.Real(t)
 	store := t.TempDir()
 	server, err := embedded.Start(embedded.Config{Store: store, Port: -1})
 	if err != nil {

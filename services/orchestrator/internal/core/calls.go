@@ -91,11 +91,27 @@ func withSchema(e *fault.Error, tool *agent.Entry) *fault.Error {
 	return e.With("schema", tool.Schema)
 }
 
-func clip(s string) string {
-	if len(s) > crumbs.LeafMax {
-		return strings.ToValidUTF8(s[:crumbs.LeafMax], "") + "…"
+func clip(s string) string { return clipTo(s, crumbs.LeafMax) }
+
+func clipTo(s string, bytesMax int) string {
+	if len(s) > bytesMax {
+		return strings.ToValidUTF8(s[:bytesMax], "") + "…"
 	}
 	return s
+}
+
+// bounded is a failure told from outside, cut to what a record and a list of runs
+// can hold.
+func bounded(e *fault.Error) *fault.Error {
+	if e == nil || len(e.Message) <= ErrorMax && faultWeight(e) <= 2*ErrorMax {
+		return e
+	}
+	cut := *e
+	cut.Message = clipTo(e.Message, ErrorMax)
+	if faultWeight(&cut) > 2*ErrorMax {
+		cut.Context = map[string]any{"omitted": "the context was too large"}
+	}
+	return &cut
 }
 
 // block settles a call that is never sent.
@@ -122,7 +138,7 @@ func errorOutput(e *fault.Error) json.RawMessage {
 
 func (d *decision) settle(c *Call, outcome crumbs.Outcome, output json.RawMessage) {
 	c.Phase, c.Outcome, c.Output = Settled, outcome, d.value(output)
-	c.Args, c.Question, c.Decision = Value{}, nil, nil
+	c.Args, c.Question, c.Approved = Value{}, nil, Value{}
 }
 
 // dispatch sends a call to its group.
@@ -194,7 +210,7 @@ func (d *decision) callResult(r *crumbs.ToolResult) bool {
 
 // reported maps what a worker says of a call that did not end ok.
 func reported(r *crumbs.ToolResult) (crumbs.Outcome, *fault.Error) {
-	cause := r.Error
+	cause := bounded(r.Error)
 	switch r.Status {
 	case crumbs.StatusUnknown:
 		if cause == nil {
@@ -293,7 +309,11 @@ func (d *decision) approve(c *Call, tool *agent.Entry, a *crumbs.Decision, resum
 		args, resumed.Outcome, resumed.Args = filled, crumbs.ResumedEdited, filled
 		c.Args, c.ArgsHash = d.value(filled), hash
 	}
-	c.Question, c.Decision = nil, a
+	signed, err := json.Marshal(a)
+	if err != nil {
+		panic("core: a decision does not encode: " + err.Error())
+	}
+	c.Question, c.Approved = nil, d.value(signed)
 	d.dispatch(c, tool, args)
 	return true
 }

@@ -89,7 +89,7 @@ func (d *decision) tombstone() bool {
 func cancelled(c *crumbs.RunControl) *fault.Error {
 	e := fault.New(fault.RunCancelled, "the run was cancelled")
 	if c.Reason != "" {
-		e.Message += ": " + c.Reason
+		e.Message += ": " + clipTo(c.Reason, ReasonMax)
 	}
 	return e
 }
@@ -157,7 +157,7 @@ func (d *decision) modelResult(r *crumbs.ModelResult) bool {
 		r = &crumbs.ModelResult{Status: crumbs.StatusError, Usage: r.Usage, Cost: r.Cost, Deltas: r.Deltas, DurationMs: r.DurationMs,
 			Error: fault.New(fault.ModelError, "the model asked for more than %d calls in one turn", AskedMax)}
 	}
-	cause := r.Error
+	cause := bounded(r.Error)
 	if cause == nil {
 		cause = fault.New(fault.ModelError, "the model call ended as %q without an error", r.Status)
 	}

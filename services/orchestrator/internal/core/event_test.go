@@ -256,7 +256,7 @@ func wireArgs(text string) json.RawMessage {
 }
 
 // toolResult: <call> ok|error|unknown|cancelled [json] group= attempt= size=
-// error=CODE errorsize= file=.
+// error=CODE errorsize= file= files=.
 func toolResult(w *wording) *crumbs.ToolResult {
 	call := crumbs.CallID(w.word(0))
 	r := &crumbs.ToolResult{Type: crumbs.TypeToolResult, RunID: call.Run(), CallID: call, Attempt: int(w.number("attempt", 1)), Group: w.values["group"],
@@ -274,7 +274,12 @@ func toolResult(w *wording) *crumbs.ToolResult {
 		r.Error.Message = strings.Repeat("x", int(n))
 	}
 	if name := w.values["file"]; name != "" {
-		r.Files = []crumbs.File{{Kind: "file", URI: "files:" + name, Name: name}}
+		for i := range w.number("files", 1) {
+			r.Files = append(r.Files, crumbs.File{Kind: "file", URI: fmt.Sprintf("files:%s-%d", name, i), Name: strings.Repeat("n", 200)})
+		}
+		if len(r.Files) == 1 {
+			r.Files = []crumbs.File{{Kind: "file", URI: "files:" + name, Name: name}}
+		}
 	}
 	return r
 }

@@ -213,10 +213,7 @@ func (s State) weight() int {
 		n += len(t.Inline)
 	}
 	for _, c := range s.Calls {
-		n += len(c.Args.Inline) + len(c.Output.Inline)
-		if c.Decision != nil {
-			n += len(c.Decision.Args) + len(c.Decision.Response) + len(c.Decision.Reason)
-		}
+		n += len(c.Args.Inline) + len(c.Output.Inline) + len(c.Approved.Inline)
 	}
 	return n
 }

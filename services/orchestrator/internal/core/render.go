@@ -72,18 +72,19 @@ func renderTool(p Pinned, s State, in Intent, load Loader) (Command, bool, error
 	if !found {
 		panic("core: the pinned tool set lost " + c.Leaf)
 	}
-	args := c.Args.Inline
-	if c.Args.Ref != "" {
-		var err error
-		if args, err = load(c.Args.Ref); err != nil {
-			return Command{}, false, err
-		}
+	args, err := c.Args.read(load)
+	if err != nil {
+		return Command{}, false, err
+	}
+	allowed, err := permission(c, tool, load)
+	if err != nil {
+		return Command{}, false, err
 	}
 	call := crumbs.ToolCall{Type: crumbs.TypeToolCall, Kind: crumbs.KindTool, RunID: s.Run.ID, AgentID: s.Run.Agent, SessionID: s.Run.Session, Step: s.Step,
 		CallID: c.ID, Attempt: c.Attempt, Tool: tool.PermID, ToolName: tool.Leaf, Handler: tool.Handler, ToolHash: tool.ToolHash, Group: tool.Group,
 		Effect: tool.Effect, Args: args, ArgsHash: c.ArgsHash, AfterSeq: s.Seq, StartBefore: c.StartBefore,
 		DeadlineAt: crumbs.At(c.Deadline.Add(-p.Timing.Slack).Time), TimeoutMs: timeoutMs(p, tool), IdleTimeoutMs: tool.IdleTimeoutMs,
-		Permission: permission(c, tool), Context: callContext(s)}
+		Permission: allowed, Context: callContext(s)}
 	return withBody(Command{Subject: crumbs.ToolCallSubject(tool.Group, s.Run.ID), Type: call.Type, MessageID: c.ID.Attempt(c.Attempt), StartBefore: c.StartBefore}, call)
 }
 
@@ -94,11 +95,28 @@ func timeoutMs(p Pinned, tool *agent.Entry) int64 {
 	return p.Timing.ToolTimeout.Milliseconds()
 }
 
-func permission(c *Call, tool *agent.Entry) crumbs.Permission {
-	if c.Decision != nil {
-		return crumbs.Permission{Verdict: crumbs.VerdictApproved, Rule: tool.Rule, Decision: c.Decision}
+func permission(c *Call, tool *agent.Entry, load Loader) (crumbs.Permission, error) {
+	p := crumbs.Permission{Verdict: crumbs.VerdictAllow, Rule: tool.Rule}
+	if c.Approved.IsZero() {
+		return p, nil
 	}
-	return crumbs.Permission{Verdict: crumbs.VerdictAllow, Rule: tool.Rule}
+	signed, err := c.Approved.read(load)
+	if err != nil {
+		return p, err
+	}
+	p.Verdict, p.Decision = crumbs.VerdictApproved, new(crumbs.Decision)
+	if err := json.Unmarshal(signed, p.Decision); err != nil {
+		return p, fault.Wrap(fault.InternalError, err, "the decision on %s does not decode", c.ID)
+	}
+	return p, nil
+}
+
+// read returns a value, from its blob when it is put aside.
+func (v Value) read(load Loader) (json.RawMessage, error) {
+	if v.Ref == "" {
+		return v.Inline, nil
+	}
+	return load(v.Ref)
 }
 
 func callContext(s State) *crumbs.CallContext {

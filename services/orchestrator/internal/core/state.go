@@ -26,6 +26,8 @@ const (
 	SuspendedValueMax  = 1 << 10   // larger values of a suspended run are references
 	SuspendedTextMax   = 512       // inline text of a suspended run
 	RecordMax          = 512 << 10
+	ReasonMax          = 4 << 10  // of the reason of a cancel
+	ErrorMax           = 16 << 10 // of an error's message told from outside
 	DefaultRetryCap    = 5 * time.Minute
 	rejectedByDefault  = "rejected by human"
 	finishStop         = "stop"
@@ -158,21 +160,21 @@ const (
 
 // Call is one call the model asked for in this turn.
 type Call struct {
-	ID             crumbs.CallID    `json:"id"`
-	Leaf           string           `json:"leaf"` // as the model said
-	ProviderCallID string           `json:"providerCallId,omitempty"`
-	Phase          Phase            `json:"phase"`
-	Args           Value            `json:"args,omitzero"` // defaults filled in
-	ArgsHash       string           `json:"argsHash,omitempty"`
-	Attempt        int              `json:"attempt,omitempty"`
-	SentAt         crumbs.Time      `json:"sentAt,omitzero"`
-	StartBefore    crumbs.Time      `json:"startBefore,omitzero"`
-	Deadline       crumbs.Time      `json:"deadline,omitzero"`
-	Grace          crumbs.Time      `json:"grace,omitzero"` // it had started and was asked to stop
-	Question       *Question        `json:"question,omitempty"`
-	Decision       *crumbs.Decision `json:"approved,omitempty"` // the signed answer that lets it run
-	Outcome        crumbs.Outcome   `json:"outcome,omitempty"`
-	Output         Value            `json:"output,omitzero"`
+	ID             crumbs.CallID  `json:"id"`
+	Leaf           string         `json:"leaf"` // as the model said
+	ProviderCallID string         `json:"providerCallId,omitempty"`
+	Phase          Phase          `json:"phase"`
+	Args           Value          `json:"args,omitzero"` // defaults filled in
+	ArgsHash       string         `json:"argsHash,omitempty"`
+	Attempt        int            `json:"attempt,omitempty"`
+	SentAt         crumbs.Time    `json:"sentAt,omitzero"`
+	StartBefore    crumbs.Time    `json:"startBefore,omitzero"`
+	Deadline       crumbs.Time    `json:"deadline,omitzero"`
+	Grace          crumbs.Time    `json:"grace,omitzero"` // it had started and was asked to stop
+	Question       *Question      `json:"question,omitempty"`
+	Approved       Value          `json:"approved,omitzero"` // the signed answer that lets it run
+	Outcome        crumbs.Outcome `json:"outcome,omitempty"`
+	Output         Value          `json:"output,omitzero"`
 }
 
 // Question is an open checkpoint; its id is the call's.
@@ -302,7 +304,7 @@ func (s State) Final() State {
 // inline is how many bytes of values stand in the record itself.
 func (s State) inline() (n int) {
 	for _, c := range s.Calls {
-		n += len(c.Args.Inline) + len(c.Output.Inline)
+		n += len(c.Args.Inline) + len(c.Output.Inline) + len(c.Approved.Inline)
 	}
 	for _, t := range s.Text {
 		n += len(t.Inline)

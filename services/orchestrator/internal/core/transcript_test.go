@@ -156,7 +156,7 @@ func TestTranscript_FailedEvent(t *testing.T) {
 	transcripts(t, "failed_event", "failed_event_started", "failed_timer", "failed_twice")
 }
 func TestTranscript_StateTooLarge(t *testing.T) {
-	transcripts(t, "state_too_large", "cancel_reason_too_large")
+	transcripts(t, "state_too_large", "large_error", "cancel_reason_long")
 }
 func TestTranscript_LargeValues(t *testing.T)     { transcripts(t, "large_values") }
 func TestTranscript_LargeTurn(t *testing.T)       { transcripts(t, "large_turn") }

@@ -148,7 +148,7 @@ func refused(err error) error {
 
 func (e *Endpoints) tools(ctx context.Context, _ json.RawMessage) (any, error) {
 	present := map[string]int{}
-	if _, err := e.Conn.Bucket(crumbs.BucketWorkers).List(ctx, ">", func(r mesh.Record) bool {
+	if err := e.Conn.Bucket(crumbs.BucketWorkers).List(ctx, ">", func(r mesh.Record) bool {
 		var p mesh.Presence
 		if json.Unmarshal(r.Value, &p) == nil && p.Service == "toolexec" {
 			present[p.Queue]++

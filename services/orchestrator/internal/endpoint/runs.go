@@ -211,26 +211,18 @@ func (e *Endpoints) list(ctx context.Context, body json.RawMessage) (any, error)
 	if err := checkStatus(core.Status(r.Status)); err != nil {
 		return nil, err
 	}
-	var reply crumbs.RunListReply
-	more, err := e.Conn.Bucket(crumbs.BucketRuns).List(ctx, ">", func(rec mesh.Record) bool {
+	newest := runPage{limit: limit}
+	err := e.Conn.Bucket(crumbs.BucketRuns).List(ctx, ">", func(rec mesh.Record) bool {
 		s, err := core.Decode(rec.Value)
 		if err == nil && (r.Status == "" || r.Status == string(s.Status)) && (r.AgentID == "" || r.AgentID == s.Run.Agent) {
-			v := view(s)
-			v.Output = nil
-			reply.Runs = append(reply.Runs, v)
+			newest.add(row(s))
 		}
 		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(reply.Runs, func(a, b crumbs.RunView) int {
-		return cmp.Or(b.StartedAt.Compare(a.StartedAt.Time), cmp.Compare(b.RunID, a.RunID))
-	})
-	if reply.Truncated = more || len(reply.Runs) > limit; len(reply.Runs) > limit {
-		reply.Runs = reply.Runs[:limit]
-	}
-	return reply, nil
+	return newest.reply(), nil
 }
 
 // checkStatus refuses a status that no run has: an empty list would say that there
@@ -243,10 +235,58 @@ func checkStatus(s core.Status) error {
 	return fault.New(fault.InvalidMessage, "status %.32q: expected one of %s, or none for all", s, strings.Trim(fmt.Sprint(all), "[]"))
 }
 
+// row is a run in a list: without what may be large.
+func row(s core.State) crumbs.RunView {
+	v := view(s)
+	v.Output = nil
+	if v.Error != nil {
+		short := fault.New(v.Error.Code, "%s", strings.ToValidUTF8(v.Error.Message[:min(len(v.Error.Message), rowErrorMax)], ""))
+		v.Error = short
+	}
+	v.Checkpoints = v.Checkpoints[:min(len(v.Checkpoints), rowCheckpointsMax)]
+	return v
+}
+
+// Bounds of a row, so that listMax of them fit a reply.
+const (
+	rowErrorMax       = 512
+	rowCheckpointsMax = 16
+)
+
+// runPage keeps the newest runs, whatever order they come in; it holds no more than
+// twice the limit.
+type runPage struct {
+	limit int
+	total int
+	rows  []crumbs.RunView
+}
+
+func (p *runPage) add(v crumbs.RunView) {
+	p.total++
+	if p.rows = append(p.rows, v); len(p.rows) >= 2*p.limit {
+		p.cut()
+	}
+}
+
+func (p *runPage) cut() {
+	slices.SortFunc(p.rows, func(a, b crumbs.RunView) int {
+		return cmp.Or(b.StartedAt.Compare(a.StartedAt.Time), cmp.Compare(b.RunID, a.RunID))
+	})
+	p.rows = p.rows[:min(len(p.rows), p.limit)]
+}
+
+func (p *runPage) reply() crumbs.RunListReply {
+	p.cut()
+	return crumbs.RunListReply{Runs: p.rows, Truncated: p.total > p.limit}
+}
+
 func (e *Endpoints) cancel(ctx context.Context, body json.RawMessage) (any, error) {
 	var r crumbs.RunCancel
 	if err := decode(body, &r, `{"runId":"run_…","reason":"…"}`); err != nil {
 		return nil, err
+	}
+	if len(r.Reason) > core.ReasonMax {
+		return nil, fault.New(fault.InvalidMessage, "reason: %d bytes > limit %d", len(r.Reason), core.ReasonMax)
 	}
 	reply := crumbs.RunCancelReply{RunID: r.RunID}
 	s, err := e.state(ctx, r.RunID)

@@ -35,7 +35,7 @@ func (w *Worker) event(ctx context.Context, e *entry, in *incoming, p core.Pinne
 		if e.state.Exists() && !e.state.Run.Tombstone {
 			return event, p, nil
 		}
-		return w.admit(ctx, in)
+		return w.admit(ctx, in, event)
 	}
 	if !e.state.Exists() || e.state.Status.Ended() {
 		return event, p, nil
@@ -112,8 +112,8 @@ func (w *Worker) read(ctx context.Context, names []string) (map[string][]byte, e
 }
 
 // admit checks a request against its agent and pins revision and tool set.
-func (w *Worker) admit(ctx context.Context, in *incoming) (core.Event, core.Pinned, error) {
-	event, r := in.event, in.request
+func (w *Worker) admit(ctx context.Context, in *incoming, event core.Event) (core.Event, core.Pinned, error) {
+	r := in.request
 	input := r.Input
 	if len(input) == 0 {
 		input = json.RawMessage(`{}`)
@@ -192,6 +192,7 @@ func checkInput(schema, input json.RawMessage) error {
 const (
 	goalMax      = 8 << 10
 	principalMax = 1 << 10
+	deadlineMax  = 14 * 24 * time.Hour // as long as its crumbs are kept
 )
 
 // supported refuses what the wire has a place for and this version does not do,
@@ -210,6 +211,9 @@ func (w *Worker) supported(r *crumbs.RunRequest) error {
 	}
 	if r.Principal != nil && !w.cfg.TrustPrincipal {
 		return fault.New(fault.NotAvailable, "a bare principal is believed in `crumb dev` only; verified principals are not built in this version")
+	}
+	if l := r.Limits; l != nil && (l.MaxSteps < 0 || l.DeadlineMs < 0 || l.DeadlineMs > deadlineMax.Milliseconds()) {
+		return fault.New(fault.InvalidMessage, "limits: expected maxSteps of at least 1 and deadlineMs of 1 to %d", deadlineMax.Milliseconds())
 	}
 	if len(r.Goal) > goalMax {
 		return fault.New(fault.InvalidMessage, "goal has %d bytes: at most %d; put long texts into the input", len(r.Goal), goalMax)

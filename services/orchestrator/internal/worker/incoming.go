@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,6 +77,9 @@ func (w *Worker) decode(ctx context.Context, d *mesh.Delivery) (*incoming, error
 		if crumbs.ModelResultSubject(crumbs.Token(d.Subject, 2), r.CallID, r.Attempt) != d.Subject || r.RunID != run {
 			return nil, mesh.Dead(run, disagrees(d))
 		}
+		if err := checkStatus(d, r.Status, crumbs.StatusOK, crumbs.StatusError, crumbs.StatusCancelled); err != nil {
+			return nil, mesh.Dead(run, err)
+		}
 		return &incoming{kind: core.ModelResult, run: run, delivery: d, event: core.Event{Kind: core.ModelResult, At: eventTime(d.Stored), Model: r}}, nil
 	case "tool.result":
 		r := &crumbs.ToolResult{}
@@ -84,6 +89,9 @@ func (w *Worker) decode(ctx context.Context, d *mesh.Delivery) (*incoming, error
 		}
 		if crumbs.ToolResultSubject(r.Group, r.CallID, r.Attempt) != d.Subject || r.RunID != run {
 			return nil, mesh.Dead(run, disagrees(d))
+		}
+		if err := checkStatus(d, r.Status, crumbs.StatusOK, crumbs.StatusError, crumbs.StatusUnknown, crumbs.StatusCancelled); err != nil {
+			return nil, mesh.Dead(run, err)
 		}
 		return &incoming{kind: core.CallResult, run: run, delivery: d, event: core.Event{Kind: core.CallResult, At: eventTime(d.Stored), Result: r}}, nil
 	case "approval.decision":
@@ -100,6 +108,15 @@ func (w *Worker) decode(ctx context.Context, d *mesh.Delivery) (*incoming, error
 		return &incoming{kind: core.TimerDue, run: run, timer: true, delivery: d, event: core.Event{Kind: core.TimerDue, At: eventTime(t.At.Time), Timer: t}}, nil
 	}
 	return nil, mesh.Dead("", fault.New(fault.NotAvailable, "subject %s: this version does not decide such messages", d.Subject))
+}
+
+// checkStatus refuses a result that says none of what it may say: its call then
+// ends by its deadline, honestly.
+func checkStatus(d *mesh.Delivery, status string, known ...string) error {
+	if slices.Contains(known, status) {
+		return nil
+	}
+	return fault.New(fault.InvalidMessage, "%s: status %q: expected one of %s", d.Subject, status, strings.Join(known, ", "))
 }
 
 func disagrees(d *mesh.Delivery) error {
@@ -200,9 +217,28 @@ func (w *Worker) decodeRequest(d *mesh.Delivery) (*incoming, error) {
 	return in, nil
 }
 
+// sameJSON writes an input in one form: no input is {}, key order and spaces do
+// not matter, numbers stay as they were written.
+func sameJSON(input json.RawMessage) json.RawMessage {
+	if len(input) == 0 {
+		return json.RawMessage(`{}`)
+	}
+	dec := json.NewDecoder(bytes.NewReader(input))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return input
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return input
+	}
+	return out
+}
+
 // RequestHash tells a repeated request from another one under the same run id.
 func RequestHash(r crumbs.RunRequest) string {
-	r.Type, r.DataRef = "", nil
+	r.Type, r.DataRef, r.Input = "", nil, sameJSON(r.Input)
 	body, err := json.Marshal(r)
 	if err != nil {
 		body = []byte(err.Error()) // raw fields were checked as JSON; kept total all the same
