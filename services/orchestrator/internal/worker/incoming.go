@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/crumbmesh/crumbmesh/pkg/argument"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
@@ -93,6 +94,7 @@ func (w *Worker) decode(ctx context.Context, d *mesh.Delivery) (*incoming, error
 		if err := checkStatus(d, r.Status, crumbs.StatusOK, crumbs.StatusError, crumbs.StatusUnknown, crumbs.StatusCancelled); err != nil {
 			return nil, mesh.Dead(run, err)
 		}
+		carriable(r)
 		return &incoming{kind: core.CallResult, run: run, delivery: d, event: core.Event{Kind: core.CallResult, At: eventTime(d.Stored), Result: r}}, nil
 	case "approval.decision":
 		return w.decodeDecision(ctx, d)
@@ -108,6 +110,21 @@ func (w *Worker) decode(ctx context.Context, d *mesh.Delivery) (*incoming, error
 		return &incoming{kind: core.TimerDue, run: run, timer: true, delivery: d, event: core.Event{Kind: core.TimerDue, At: eventTime(t.At.Time), Timer: t}}, nil
 	}
 	return nil, mesh.Dead("", fault.New(fault.NotAvailable, "subject %s: this version does not decide such messages", d.Subject))
+}
+
+// carriable turns a result that is nested too deep for records and prompts into an
+// error: our workers refuse it themselves, others may not.
+func carriable(r *crumbs.ToolResult) {
+	if depth := argument.Depth(r.Result); depth > argument.ResultDepthMax {
+		r.Status, r.Result = crumbs.StatusError, nil
+		r.Error = fault.New(fault.ToolResultInvalid, "the tool's result is nested %d levels deep, the limit is %d", depth, argument.ResultDepthMax)
+	}
+	if r.Error == nil {
+		return
+	}
+	if b, err := json.Marshal(r.Error.Context); err != nil || argument.Depth(b) > argument.ResultDepthMax {
+		r.Error.Context = nil
+	}
 }
 
 // checkStatus refuses a result that says none of what it may say: its call then
