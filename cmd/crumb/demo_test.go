@@ -69,7 +69,7 @@ func TestDemo_Yes(t *testing.T) {
 	if got := read(t, filepath.Join(out, "published.md")); got != want {
 		t.Errorf("published %q, expected %q", got, want)
 	}
-	for _, hint := range []string{filepath.Join(out, "published.md"), filepath.Join(tmp, "crumb-demo-"), "crumb dev", "crumb watch " + run} {
+	for _, hint := range []string{"--yes answers for you two things at once: whether it may publish", filepath.Join(out, "published.md"), filepath.Join(tmp, "crumb-demo-"), "crumb dev", "crumb watch " + run} {
 		if !strings.Contains(stderr.String(), hint) {
 			t.Errorf("nothing says %q:\n%s", hint, stderr.String())
 		}

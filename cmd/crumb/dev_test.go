@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -253,14 +255,59 @@ func TestDev_RunsSurviveARestart(t *testing.T) {
 func TestDev_TakenAddressIsAUsageError(t *testing.T) {
 	t.Parallel()
 	d := startDev(t, devProject(t))
+	serves := func(out []byte) bool { return strings.Contains(string(out), "stopping") }
 	out, err := exec.Command("crumb", "dev", devProject(t), "--port", "0", "--http", strings.TrimPrefix(d.served.HTTP, "http://")).CombinedOutput()
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), "--http") {
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), "--http") || serves(out) {
 		t.Errorf("%v: %s", err, out)
 	}
 	port := d.served.Server[strings.LastIndex(d.served.Server, ":")+1:]
 	out, err = exec.Command("crumb", "dev", devProject(t), "--port", port, "--http", "127.0.0.1:0").CombinedOutput()
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), "--port") {
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), "--port") || serves(out) {
 		t.Errorf("%v: %s", err, out)
+	}
+	d.stop()
+}
+
+// The tools of an agent that is gone are listed no more; those of others are.
+func TestDev_ToolsOfARemovedAgentAreTakenBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "project"))); err != nil {
+		t.Fatal(err)
+	}
+	d := startDev(t, dir)
+	mesh, err := client.Connect(t.Context(), client.Config{Server: d.served.Server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mesh.Close()
+	listed := func() (names []string) {
+		list, err := mesh.Tools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range list.Tools {
+			names = append(names, v.Handler)
+		}
+		return names
+	}
+	if got := listed(); !slices.Equal(got, []string{"payer/pay", "payer/steal"}) {
+		t.Fatalf("tools %v", got)
+	}
+	pay := read(t, filepath.Join(dir, "agents", "payer", "tools", "pay.yaml"))
+	for name, text := range map[string]string{"agents/heir/agent.yaml": devAgent, "agents/heir/tools/pay.yaml": pay, "agents/heir/scripts/main.yaml": "turns: [{text: hi}]\n"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		d.write(name, text)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "agents", "payer")); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); !slices.Equal(listed(), []string{"heir/pay"}); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("tools %v", listed())
+		}
 	}
 	d.stop()
 }

@@ -15,6 +15,8 @@ const description = "crumbmesh: agents on NATS JetStream. Exit status: 0 complet
 
 // globals are the flags of every command.
 type globals struct {
+	Version versionFlag `help:"Print the version."`
+
 	Server string `help:"NATS server of the mesh (default nats://127.0.0.1:4222)." env:"NATS_URL" placeholder:"URL"`
 	Creds  string `help:"NATS credentials file." env:"NATS_CREDS" type:"path" placeholder:"FILE"`
 	NKey   string `name:"nkey" help:"NATS NKEY seed file." env:"NATS_NKEY" type:"path" placeholder:"FILE"`

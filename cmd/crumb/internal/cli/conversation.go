@@ -149,6 +149,10 @@ func (c *conversation) arrived(a arrival) error {
 		return a.err
 	}
 	c.suspended = a.item.Suspended && a.item.Pending == 0
+	prompted := c.asked != nil && c.lines != nil
+	if prompted { // the crumb is no continuation of the prompt's line
+		c.inv.say("")
+	}
 	if err := c.print(a.item); err != nil {
 		return err
 	}
@@ -156,6 +160,9 @@ func (c *conversation) arrived(a arrival) error {
 		return err
 	}
 	c.settle()
+	if prompted && c.asked != nil {
+		c.inv.promptFor(*c.asked)
+	}
 	return nil
 }
 
@@ -168,7 +175,7 @@ func (c *conversation) settle() {
 	c.asked = nil
 	if c.lines != nil {
 		c.stale = true
-		c.inv.say("\nThat question is settled. Press Enter to go on.")
+		c.inv.say("That question is settled. Press Enter to go on.")
 	}
 }
 

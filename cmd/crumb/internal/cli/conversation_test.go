@@ -33,9 +33,10 @@ type talk struct {
 
 // screen is standard error; told after each write.
 type screen struct {
-	mu    sync.Mutex
-	text  bytes.Buffer
-	wrote chan struct{}
+	mu     sync.Mutex
+	text   bytes.Buffer
+	before string // what stood there before what was taken last
+	wrote  chan struct{}
 }
 
 func (s *screen) Write(p []byte) (int, error) {
@@ -57,7 +58,7 @@ func (s *screen) take(t *testing.T, text string) {
 		s.mu.Lock()
 		at := strings.Index(s.text.String(), text)
 		if at >= 0 {
-			s.text.Next(at + len(text))
+			s.before = string(s.text.Next(at + len(text))[:at])
 		}
 		now := s.text.String()
 		s.mu.Unlock()
@@ -72,6 +73,17 @@ func (s *screen) take(t *testing.T, text string) {
 	}
 }
 
+// is waits until the screen holds text and nothing else, and clears it.
+func (s *screen) is(t *testing.T, text string) {
+	t.Helper()
+	s.take(t, text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if left := s.before + s.text.String(); left != "" {
+		t.Errorf("beside %q on the screen: %q", text, left)
+	}
+}
+
 func converse(t *testing.T, refuse error) *talk {
 	t.Helper()
 	in, keys := io.Pipe()
@@ -79,7 +91,7 @@ func converse(t *testing.T, refuse error) *talk {
 		answers: make(chan string, 10), refuse: refuse, end: make(chan ending, 1)}
 	inv := &invocation{ctx: t.Context(), globals: &globals{}, std: terminal.Stdio{
 		In: in, Out: io.Discard, Err: k.screen, Env: func(string) (string, bool) { return "", false }}}
-	c := &conversation{inv: inv, lines: terminal.NewLines(in), print: func(jscrumbs.Item) error { return nil },
+	c := &conversation{inv: inv, lines: terminal.NewLines(in), print: func(item jscrumbs.Item) error { inv.say("crumb %d", item.Seq); return nil },
 		answer: func(_ context.Context, id crumbs.CheckpointID, a client.Answer) error {
 			k.answers <- fmt.Sprintf("%s %s %s", id, a.Outcome, a.ArgsHash)
 			return k.refuse
@@ -172,6 +184,22 @@ func TestConversation_AYesForAGoneQuestionAnswersNothing(t *testing.T) {
 	if len(k.answers) > 0 {
 		t.Errorf("one answer more: %s", <-k.answers)
 	}
+}
+
+// What happens while a prompt stands there begins on a line of its own, and the
+// prompt stands there again when its question is still open.
+func TestConversation_ACrumbIsNoContinuationOfThePrompt(t *testing.T) {
+	t.Parallel()
+	k := converse(t, nil)
+	k.asks(1, "r.1.0", crumbs.KindApproval, true)
+	const prompt = "Approve? y = yes, n REASON = no, Ctrl-D = decide later: "
+	k.screen.take(t, prompt)
+	k.crumb(`{"type":"tool:result","runId":"r","seq":2,"toolCallId":"r.1.1","toolName":"t","result":1}`, true)
+	k.screen.is(t, "\ncrumb 2\n"+prompt)
+	k.resumed(3, "r.1.0", crumbs.KindApproval, "approved", false)
+	k.screen.is(t, "\ncrumb 3\nThat question is settled. Press Enter to go on.\n")
+	close(k.crumbs)
+	k.ends()
 }
 
 // Approvals come before other questions, one at a time, whatever their order.

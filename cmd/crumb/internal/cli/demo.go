@@ -89,6 +89,7 @@ func (cmd demoCommand) publish(i *invocation, mesh *local.Mesh, d demo) error {
 	if err != nil {
 		return err
 	}
+	i.say("%s", cmd.outlook())
 	talk := i.conversation(mesh.Client)
 	talk.print = i.printer(i.std.Out).item
 	if cmd.Yes {
@@ -99,6 +100,16 @@ func (cmd demoCommand) publish(i *invocation, mesh *local.Mesh, d demo) error {
 	err = i.follow(mesh.Client, run, talk)
 	d.whereabouts(i, run.ID)
 	return err
+}
+
+// outlook says what comes. The agent asks both questions in one turn, with the
+// title it has by then, so the headline is not what is published.
+func (cmd demoCommand) outlook() string {
+	who := "you are asked"
+	if cmd.Yes {
+		who = "--yes answers for you"
+	}
+	return "The agent reads the document and counts its words. Then " + who + " two things at once: whether it may publish the document under its own title, and for a headline, which stands in the crumbs of the run (the call to publish was asked for beside it, so the title stays)."
 }
 
 // takeDraft approves, and answers a question with the draft it came with.

@@ -7,11 +7,13 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/local"
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/reload"
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/render"
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
@@ -30,7 +32,7 @@ type devCommand struct {
 
 // Help says what the flags do not.
 func (devCommand) Help() string {
-	return "Runs nats-server and all services in one process, applies the folder's agents, serves its exec tools, keeps the commands of its groups running and follows edits: a faulty one changes nothing and prints every fault. SIGINT drains, a second one ends at once."
+	return "Runs nats-server and all services in one process, applies the folder's agents, serves its exec tools, keeps the commands of its groups running and follows edits of crumb.yaml and agents/: a faulty one changes nothing and prints every fault. The sources of the groups' commands are not watched: restart it when they change. One folder of data takes one mesh at a time. SIGINT drains, a second one ends at once."
 }
 
 // served is what `crumb dev --json` prints once it serves, and after each edit.
@@ -62,33 +64,32 @@ func (cmd devCommand) Run(i *invocation) error {
 	if err != nil {
 		return err
 	}
+	probes, err := bind(cmd.HTTP)
+	if err != nil {
+		return err
+	}
+	defer probes.close()
 	output := &devOutput{inv: i}
 	mesh, err := local.Start(i.ctx, local.Config{Store: cmd.Store, Port: port, Log: i.log(), Output: output.line})
 	if err != nil {
 		return err
 	}
-	defer func() {
-		i.say("stopping: calls in hand finish")
-		mesh.Stop()
-	}()
-	probes, err := listen(cmd.HTTP, mesh.Health)
-	if err != nil {
-		return err
-	}
-	defer probes.close()
+	defer mesh.Stop()
+	probes.serve(mesh.Health)
 	now, err := mesh.Serve(i.ctx, project)
 	if err != nil {
 		return err
 	}
+	defer i.say("stopping: calls in hand finish")
 	where := served{Server: mesh.URL(), HTTP: "http://" + probes.address, Store: cmd.Store}
-	if err := cmd.announce(i, where, now); err != nil {
+	if err := cmd.announce(i, where, now, project); err != nil {
 		return err
 	}
 	return cmd.follow(i, mesh, changes, where)
 }
 
 // announce says where everything is.
-func (cmd devCommand) announce(i *invocation, where served, now crumbs.AgentsApplyReply) error {
+func (cmd devCommand) announce(i *invocation, where served, now crumbs.AgentsApplyReply, project *agent.Project) error {
 	if i.globals.JSON {
 		return cmd.revision(i, where, now)
 	}
@@ -97,6 +98,11 @@ func (cmd devCommand) announce(i *invocation, where served, now crumbs.AgentsApp
 	i.say("store   %s", where.Store)
 	if err := cmd.revision(i, where, now); err != nil {
 		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(project.Groups)) {
+		if argv := project.Groups[name].Command; len(argv) > 0 {
+			i.say("worker  [%s] %s   (its sources are not watched: restart crumb dev when they change)", name, render.OneLine(strings.Join(argv, " ")))
+		}
 	}
 	to := ""
 	if cmd.Port != defaultPort {

@@ -23,11 +23,19 @@ func (i *invocation) ask(q question) {
 		i.say("  %s", strings.ReplaceAll(render.Plain(q.Prompt), "\n", "\n  "))
 	}
 	i.say("%s", render.Document(q.Args, "  "))
+	if q.Kind != crumbs.KindApproval {
+		i.say("  takes: %s", render.Answer(q.AnswerSchema))
+	}
+	i.promptFor(q)
+}
+
+// promptFor asks for the answer to a question that is on the screen.
+func (i *invocation) promptFor(q question) {
+	style := i.std.StyleOf(i.std.Err)
 	if q.Kind == crumbs.KindApproval {
 		i.prompt(style.Bold("Approve? ") + "y = yes, n REASON = no, Ctrl-D = decide later: ")
 		return
 	}
-	i.say("  takes: %s", render.Answer(q.AnswerSchema))
 	i.prompt(style.Bold("Answer? ") + answerForm(q) + ", Ctrl-D = later: ")
 }
 

@@ -12,6 +12,11 @@ type toolsCommand struct {
 
 type toolsListCommand struct{}
 
+// Help says what the flags do not.
+func (toolsListCommand) Help() string {
+	return "WORKERS counts the workers of the group that were seen in the last 15 seconds: one that was killed is counted until then. A tool without workers stays listed, its calls wait. Tools of agents that crumb dev serves no more are taken off."
+}
+
 // Run prints the tools. A group without workers keeps its tools: calls queue.
 func (toolsListCommand) Run(i *invocation) error {
 	mesh, err := i.connect()

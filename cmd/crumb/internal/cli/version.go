@@ -4,10 +4,30 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 )
 
 type versionCommand struct{}
+
+// versionFlag is --version, the form that every other program has too.
+type versionFlag bool
+
+// BeforeApply prints the version and ends the command line there. Flags have no
+// values yet, so --json is looked for among what was parsed.
+func (versionFlag) BeforeApply(app *kong.Kong, parsed *kong.Context, i *invocation) error {
+	for _, p := range parsed.Path {
+		if p.Flag != nil && p.Flag.Name == "json" {
+			i.globals.JSON = true
+		}
+	}
+	if err := (versionCommand{}).Run(i); err != nil {
+		return err
+	}
+	app.Exit(statusCompleted)
+	return nil
+}
 
 // build is what `crumb version --json` prints.
 type build struct {

@@ -41,7 +41,14 @@ func (m *Mesh) Serve(ctx context.Context, project *agent.Project) (crumbs.Agents
 	if err := m.reconcile(ctx, wanted); err != nil {
 		return crumbs.AgentsApplyReply{}, err
 	}
-	return m.Client.Apply(ctx, request)
+	reply, err := m.Client.Apply(ctx, request)
+	if err != nil {
+		return reply, err
+	}
+	if err := m.prune(ctx, project); err != nil { // a tool too much in a list harms nobody
+		m.cfg.Log.Warn("tools that are gone stay listed until the next edit", "error", err)
+	}
+	return reply, nil
 }
 
 // Application is a project as the mesh takes it.

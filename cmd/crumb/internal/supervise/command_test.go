@@ -93,9 +93,16 @@ func TestCommand_EndOfTheLeaderEndsTheGroup(t *testing.T) {
 
 func TestCommand_LongLinesAreCut(t *testing.T) {
 	t.Parallel()
-	out, _ := start(t, `head -c 40000 /dev/zero | tr '\0' x; sleep 600`)
-	if line := next(t, out); len(line) < 1000 || strings.Trim(line, "x") != "" {
-		t.Errorf("%d bytes", len(line))
+	out, _ := start(t, `head -c 4096 /dev/zero | tr '\0' x; echo; head -c 40000 /dev/zero | tr '\0' x; echo; echo next; printf last; sleep 0.01; echo; sleep 600`)
+	for range 2 {
+		if line := next(t, out); len(line) < 1000 || len(line) > 5000 || strings.Trim(line, "x") != "… (cut)" {
+			t.Errorf("%d bytes: …%s", len(line), line[max(0, len(line)-20):])
+		}
+	}
+	for _, want := range []string{"next", "last"} { // nothing else of the long line
+		if line := next(t, out); line != want {
+			t.Errorf("%.50q, expected %q", line, want)
+		}
 	}
 }
 
