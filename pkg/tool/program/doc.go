@@ -16,4 +16,6 @@
 // program is, the group gets SIGTERM, and SIGKILL after KillAfter; what it left
 // running is killed when it ends. A process that left the group and still holds
 // standard output open makes the call a TOOL_ERROR: the result may be cut there.
+// When the worker itself is killed, the program (not what it started) is killed
+// with it on Linux; elsewhere it runs on.
 package program

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -69,8 +70,9 @@ type process struct {
 	errors *os.File
 	stderr *tail
 	mask   *strings.Replacer
-	err    error // of Wait
-	cut    error // why reading stdout stopped before its end
+	exited chan struct{} // closed when the program was waited for
+	err    error         // of Wait, once exited
+	cut    error         // why reading stdout stopped before its end
 
 	mu    sync.Mutex
 	ended bool // the program was waited for: its id may name another one
@@ -78,8 +80,8 @@ type process struct {
 
 func (p Program) start(env []string) (*process, error) {
 	cmd := exec.Command(p.Command[0], p.Command[1:]...)
-	cmd.Dir, cmd.Env, cmd.SysProcAttr = p.Dir, env, ownGroup()
-	proc := &process{cmd: cmd, stderr: &tail{max: StderrMax}}
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = p.Dir, env, attributes()
+	proc := &process{cmd: cmd, stderr: &tail{max: StderrMax}, exited: make(chan struct{})}
 	var theirs []*os.File
 	pipe := func(childReads bool) (child, ours *os.File, err error) {
 		r, w, err := os.Pipe()
@@ -104,7 +106,7 @@ func (p Program) start(env []string) (*process, error) {
 	}
 	if err == nil {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
-		err = cmd.Start()
+		err = proc.live()
 	}
 	for _, f := range theirs {
 		_ = f.Close()
@@ -114,6 +116,29 @@ func (p Program) start(env []string) (*process, error) {
 		return nil, fault.Wrap(fault.ToolError, err, "the program %q does not start: %s", p.Command[0], startReason(err))
 	}
 	return proc, nil
+}
+
+// live starts the program; exited is closed when it ended and what it left
+// running was killed. One thread does both and waits in between, since the death
+// of the thread that started the program is that of the worker to the kernel.
+func (x *process) live() error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := x.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		x.err = x.cmd.Wait()
+		x.kill()
+		x.mu.Lock()
+		x.ended = true
+		x.mu.Unlock()
+		close(x.exited)
+	}()
+	return <-started
 }
 
 // startReason says why without the worker's own paths.
@@ -142,11 +167,7 @@ func (x *process) feed(args json.RawMessage, out *output) <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		x.err = x.cmd.Wait()
-		x.kill() // what it left running
-		x.mu.Lock()
-		x.ended = true
-		x.mu.Unlock()
+		<-x.exited
 		stdout.drain()
 		stderr.drain()
 		<-read

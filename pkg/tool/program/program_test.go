@@ -24,7 +24,7 @@ import (
 )
 
 // TestMain lets the test binary play a program that starts another one outside
-// its process group and ends.
+// its process group and ends, or a worker.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "escape" {
 		cmd := exec.Command(os.Args[2], os.Args[3:]...)
@@ -36,7 +36,22 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) == 4 && os.Args[1] == "work" {
+		if err := work(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
+}
+
+// work is what TestMain plays as a worker: it runs one call of a program that
+// says so in the FIFO life and then waits for the FIFO hold.
+func work(life, hold string) error {
+	p := sh(fmt.Sprintf(`exec 3>%s; echo up >&3; read x < %s; echo done >&3`, life, hold))
+	_, err := p.Tool("p", "d").Run(tool.Context{}, json.RawMessage(`{}`), nil)
+	return err
 }
 
 func sh(script string) program.Program { return program.Program{Command: []string{"sh", "-c", script}} }
