@@ -100,7 +100,7 @@ func Names(t *Tree) []string {
 
 // tags are the build tags in use: e2e for suites that need more than Go, unix for
 // process groups, race and windows as Go sets them.
-var tags = []string{"e2e", "unix", "race", "windows"}
+var tags = []string{"e2e", "linux", "unix", "race", "windows"}
 
 // Tags finds files that a plain build leaves out for another reason.
 func Tags(t *Tree) []string {
