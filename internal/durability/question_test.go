@@ -184,7 +184,7 @@ func TestQuestion_LateAnswer_F157(t *testing.T) {
 // While two runs wait, their agent is changed: the call needs no yes any more, then
 // the tool is gone from it. The runs go on as they were started: each call runs
 // once, after its answer.
-func TestQuestion_AgentChanged_F031(t *testing.T) {
+func TestQuestion_AgentChanged_F031_F156(t *testing.T) {
 	bubble(t, func(s scene) {
 		s.Gateway()
 		s.Approvals()
@@ -214,7 +214,7 @@ func TestQuestion_AgentChanged_F031(t *testing.T) {
 }
 
 // An approved tool streams: its partials are live and before its result.
-func TestQuestion_ApprovedToolStreams_CF_S10(t *testing.T) {
+func TestQuestion_ApprovedToolStreams_CF_S10_CF_H13(t *testing.T) {
 	bubble(t, func(s scene) {
 		s.Gateway()
 		s.Approvals()

@@ -21,7 +21,7 @@ const outlast = 5 * time.Second
 // Schedule 7. A replica knows a run as it was when it fell asleep, another one
 // brings it on, and the first one wakes to each kind of event. What its stale
 // record does not know of is not dropped.
-func TestStale_Schedule07(t *testing.T) {
+func TestStale_Schedule07_F141(t *testing.T) {
 	for event, tc := range map[string]struct {
 		cause func(s scene, release chan struct{})
 		check func(h *history)

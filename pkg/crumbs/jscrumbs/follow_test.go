@@ -141,7 +141,7 @@ func TestFollow_F128_AfterTheEnd(t *testing.T) {
 	}
 }
 
-func TestFollow_F127_ExpiredCursor(t *testing.T) {
+func TestFollow_F127_DA162_ExpiredCursor(t *testing.T) {
 	t.Parallel()
 	m := meshtest.Start(t)
 	a := newAuthor(t, m.Conn, "run_1")

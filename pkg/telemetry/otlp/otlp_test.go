@@ -2,12 +2,16 @@ package otlp
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
@@ -54,5 +58,29 @@ func TestStart_F133_FlushesAtExit(t *testing.T) {
 	}
 	if posts.Load() != 1 {
 		t.Errorf("%d exports arrived, want 1", posts.Load())
+	}
+}
+
+// A span with a huge attribute is exported, the attribute cut.
+func TestStart_F134_AttributesAreBounded(t *testing.T) {
+	var largest atomic.Int64
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		if err == nil {
+			largest.Store(n)
+		}
+	}))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+	_, stop, err := Start(context.Background(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, span := otel.Tracer("test").Start(context.Background(), "large", trace.WithAttributes(attribute.String("result", strings.Repeat("x", 8<<20))))
+	span.End()
+	stop()
+	if n := largest.Load(); n < attributeBytesMax || n > 4*attributeBytesMax {
+		t.Errorf("the export had %d bytes, want one attribute of %d and little more", n, attributeBytesMax)
 	}
 }

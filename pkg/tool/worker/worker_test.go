@@ -120,7 +120,7 @@ func TestWorker_Announces(t *testing.T) {
 	})
 }
 
-func TestWorker_CF_S01_PartialsThenResult(t *testing.T) {
+func TestWorker_CF_S01_CF_S02_PartialsThenResult(t *testing.T) {
 	t.Parallel()
 	inLab(t, func(t *testing.T, l *lab) {
 		const n = 150 // more than may be in flight

@@ -57,7 +57,7 @@ func TestTranscript_NoneIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestTranscript_CF_H15_F028_Publisher(t *testing.T) { transcripts(t, "publisher") }
+func TestTranscript_CF_H15_CF_N11_F028_Publisher(t *testing.T) { transcripts(t, "publisher") }
 
 // What starts a run, and what ends it without a model call.
 
@@ -96,20 +96,22 @@ func TestTranscript_MoreCallsThanAreAnsweredAtAll(t *testing.T) {
 
 // People.
 
-func TestTranscript_CF_H01_CF_H02_HumanTool(t *testing.T)       { transcripts(t, "human_tool") }
-func TestTranscript_CF_H06_CF_H07_CF_H11_Approval(t *testing.T) { transcripts(t, "approval") }
-func TestTranscript_CF_H08_Rejection(t *testing.T)              { transcripts(t, "rejection") }
-func TestTranscript_CF_H14_ApprovedToolFails(t *testing.T)      { transcripts(t, "approved_tool_fails") }
-func TestTranscript_CF_H16_FreeAndGated(t *testing.T)           { transcripts(t, "free_and_gated") }
-func TestTranscript_CF_H18_GatedAndHuman(t *testing.T)          { transcripts(t, "gated_and_human") }
-func TestTranscript_F023_SeveralQuestionsAtOnce(t *testing.T)   { transcripts(t, "three_questions") }
-func TestTranscript_F028_FalsyAnswers(t *testing.T)             { transcripts(t, "falsy_answers") }
-func TestTranscript_F030_WrongKindOfAnswer(t *testing.T)        { transcripts(t, "wrong_kind") }
-func TestTranscript_EditedArguments(t *testing.T)               { transcripts(t, "edited_arguments") }
-func TestTranscript_ExpiryIsNoRejection(t *testing.T)           { transcripts(t, "expiry") }
-func TestTranscript_CF_H04_SecondAnswer(t *testing.T)           { transcripts(t, "second_answer") }
-func TestTranscript_F025_AnswerToAnotherQuestion(t *testing.T)  { transcripts(t, "other_question") }
-func TestTranscript_ApproveAfterCancel(t *testing.T)            { transcripts(t, "approve_after_cancel") }
+func TestTranscript_CF_H01_CF_H02_HumanTool(t *testing.T)            { transcripts(t, "human_tool") }
+func TestTranscript_CF_H06_CF_H07_CF_H11_F029_Approval(t *testing.T) { transcripts(t, "approval") }
+func TestTranscript_CF_H08_F021_F032_Rejection(t *testing.T) {
+	transcripts(t, "rejection", "rejected_then_model_fails")
+}
+func TestTranscript_CF_H14_ApprovedToolFails(t *testing.T)     { transcripts(t, "approved_tool_fails") }
+func TestTranscript_CF_H16_FreeAndGated(t *testing.T)          { transcripts(t, "free_and_gated") }
+func TestTranscript_CF_H18_GatedAndHuman(t *testing.T)         { transcripts(t, "gated_and_human") }
+func TestTranscript_F023_SeveralQuestionsAtOnce(t *testing.T)  { transcripts(t, "three_questions") }
+func TestTranscript_F028_FalsyAnswers(t *testing.T)            { transcripts(t, "falsy_answers") }
+func TestTranscript_F030_WrongKindOfAnswer(t *testing.T)       { transcripts(t, "wrong_kind") }
+func TestTranscript_EditedArguments(t *testing.T)              { transcripts(t, "edited_arguments") }
+func TestTranscript_ExpiryIsNoRejection(t *testing.T)          { transcripts(t, "expiry") }
+func TestTranscript_CF_H04_SecondAnswer(t *testing.T)          { transcripts(t, "second_answer") }
+func TestTranscript_F025_AnswerToAnotherQuestion(t *testing.T) { transcripts(t, "other_question") }
+func TestTranscript_ApproveAfterCancel(t *testing.T)           { transcripts(t, "approve_after_cancel") }
 
 // Cancel.
 
