@@ -251,7 +251,7 @@ func TestDev_RunsSurviveARestart(t *testing.T) {
 	d.stop()
 }
 
-// A port that is taken is said before anything is started.
+// A port that is taken is said, and nothing had begun that would have to stop.
 func TestDev_TakenAddressIsAUsageError(t *testing.T) {
 	t.Parallel()
 	d := startDev(t, devProject(t))
@@ -318,7 +318,9 @@ func TestDev_OneStoreOneMesh(t *testing.T) {
 	t.Parallel()
 	dir := devProject(t)
 	d := startDev(t, dir)
-	out, err := exec.Command("crumb", "dev", dir, "--port", "0", "--http", "127.0.0.1:0").CombinedOutput()
+	// Its addresses are taken, too, but other ones would not help.
+	port := d.served.Server[strings.LastIndex(d.served.Server, ":")+1:]
+	out, err := exec.Command("crumb", "dev", dir, "--port", port, "--http", strings.TrimPrefix(d.served.HTTP, "http://")).CombinedOutput()
 	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 {
 		t.Fatalf("a second mesh on the store: %v: %s", err, out)
 	}

@@ -22,6 +22,9 @@ const (
 
 // Tool is a tool file. Exactly one of Exec, Worker and Human is set.
 //
+// Arguments have the types of Schema, whoever asks for the call: a text is no
+// integer, and a script writes `"{{ .input.cents | json }}"` for a number.
+//
 // What a worker's tool leaves out is taken from the announcement: Description,
 // Schema, OutputSchema, Effect, TimeoutMs, IdleTimeoutMs. Stream is always the
 // announcement's. For an exec tool the fields are complete.

@@ -64,18 +64,17 @@ func (cmd devCommand) Run(i *invocation) error {
 	if err != nil {
 		return err
 	}
-	probes, err := bind(cmd.HTTP)
-	if err != nil {
-		return err
-	}
-	defer probes.close()
 	output := &devOutput{inv: i}
 	mesh, err := local.Start(i.ctx, local.Config{Store: cmd.Store, Port: port, Log: i.log(), Output: output.line})
 	if err != nil {
 		return err
 	}
 	defer mesh.Stop()
-	probes.serve(mesh.Health)
+	probes, err := listen(cmd.HTTP, mesh.Health) // behind the store's lock, which says more of another mesh
+	if err != nil {
+		return err
+	}
+	defer probes.close()
 	now, err := mesh.Serve(i.ctx, project)
 	if err != nil {
 		return err

@@ -6,11 +6,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
-	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 )
 
@@ -30,17 +27,17 @@ func (m *Mesh) prune(ctx context.Context, p *agent.Project) error {
 	if err != nil {
 		return err
 	}
+	bucket := m.conn.Bucket(crumbs.BucketTools)
 	var gone []string
-	err = m.each(ctx, crumbs.BucketTools, func(key string, value []byte) {
+	if err := bucket.List(ctx, ">", func(r mesh.Record) bool {
 		var a agent.Announcement
-		if json.Unmarshal(value, &a) == nil && strings.Contains(a.Handler, "/") && a.Key() == key && !served[key] && !foreign[a.Group] {
-			gone = append(gone, key)
+		if json.Unmarshal(r.Value, &a) == nil && strings.Contains(a.Handler, "/") && a.Key() == r.Key && !served[r.Key] && !foreign[a.Group] {
+			gone = append(gone, r.Key)
 		}
-	})
-	if err != nil {
+		return true
+	}); err != nil {
 		return err
 	}
-	bucket := m.conn.Bucket(crumbs.BucketTools)
 	for _, key := range gone {
 		if err := bucket.Delete(ctx, key); err != nil {
 			return err
@@ -53,35 +50,12 @@ func (m *Mesh) prune(ctx context.Context, p *agent.Project) error {
 func (m *Mesh) foreignGroups(ctx context.Context) (map[string]bool, error) {
 	host, _ := os.Hostname() // as the workers of this process have it
 	foreign := map[string]bool{}
-	err := m.each(ctx, crumbs.BucketWorkers, func(_ string, value []byte) {
+	err := m.conn.Bucket(crumbs.BucketWorkers).List(ctx, ">", func(r mesh.Record) bool {
 		var w mesh.Presence
-		if json.Unmarshal(value, &w) == nil && (w.PID != os.Getpid() || w.Host != host) {
+		if json.Unmarshal(r.Value, &w) == nil && (w.PID != os.Getpid() || w.Host != host) {
 			foreign[w.Queue] = true
 		}
+		return true
 	})
 	return foreign, err
-}
-
-// each visits the values of a bucket.
-func (m *Mesh) each(ctx context.Context, bucket string, visit func(key string, value []byte)) error {
-	kv, err := m.conn.JS.KeyValue(ctx, bucket)
-	if err != nil {
-		return fault.Wrap(fault.Unavailable, err, "bucket %s: %v", bucket, err)
-	}
-	w, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
-	if err != nil {
-		return fault.Wrap(fault.Unavailable, err, "watch bucket %s: %v", bucket, err)
-	}
-	defer func() { _ = w.Stop() }() // only read
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case e, ok := <-w.Updates():
-			if !ok || e == nil { // nil: all that was there
-				return nil
-			}
-			visit(e.Key(), e.Value())
-		}
-	}
 }
