@@ -14,6 +14,7 @@ import (
 type subject interface {
 	run(ctx context.Context, id crumbs.RunID) error
 	bytes(ctx context.Context) (int64, error) // on disk now
+	forget(ctx context.Context) error         // what it keeps in memory
 	stop()
 }
 
@@ -34,6 +35,9 @@ const runMax = time.Minute
 func under(ctx context.Context, s subject, n int, length time.Duration) (Slice, error) {
 	before, err := s.bytes(ctx)
 	if err != nil {
+		return Slice{}, err
+	}
+	if err := s.forget(ctx); err != nil {
 		return Slice{}, err
 	}
 	runtime.GC() // a row does not pay for the garbage of the one before
@@ -63,6 +67,9 @@ func under(ctx context.Context, s subject, n int, length time.Duration) (Slice, 
 	}
 	after, err := s.bytes(ctx)
 	if err != nil {
+		return Slice{}, err
+	}
+	if err := s.forget(ctx); err != nil {
 		return Slice{}, err
 	}
 	var all []time.Duration

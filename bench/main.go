@@ -78,7 +78,7 @@ func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.IntVar(&o.rounds, "rounds", 5, "paired rounds; medians are over them")
-	f.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "how long one row runs in a round")
+	f.DurationVar(&o.slice, "slice", 1200*time.Millisecond, "how long one row runs in a round")
 	inFlight := f.String("in-flight", "1,16,128", "runs in flight, comma separated")
 	rows := f.String("rows", strings.Join(rowNames(), ","), "which groups of rows")
 	f.IntVar(&o.warm, "warm", 200, "runs of each row before it is measured")

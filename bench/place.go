@@ -120,6 +120,15 @@ func (p *place) finish(ctx context.Context, run crumbs.RunID, request *nats.Msg)
 	}
 }
 
+// forget drops the deltas: in this process they are part of the heap of all rows.
+func (p *place) forget(ctx context.Context) error {
+	s, err := p.client.JS.Stream(ctx, crumbs.StreamDeltas)
+	if err != nil {
+		return err
+	}
+	return s.Purge(ctx)
+}
+
 // bytesOf sums what streams hold.
 func (p *place) bytesOf(ctx context.Context, streams ...string) (int64, error) {
 	var sum int64

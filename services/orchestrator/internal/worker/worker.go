@@ -295,7 +295,7 @@ func (w *Worker) write(ctx context.Context, e *entry, next core.State) (*entry, 
 
 // unchanged settles a message that changes nothing on a fresh read.
 func (w *Worker) unchanged(ctx context.Context, e *entry, in *incoming) error {
-	if e.state.Exists() {
+	if e.state.Exists() && !e.state.Status.Ended() {
 		w.cache.put(in.run, e)
 	}
 	if in.kind == core.Requested && e.state.Run.RequestHash != in.requestHash {
@@ -317,16 +317,14 @@ func (w *Worker) trim(ctx context.Context, e *entry) error {
 	if err != nil {
 		return err
 	}
-	rev, err := w.runs.Set(ctx, mesh.Write{Key: string(s.Run.ID), Value: body, Revision: e.revision, TTL: w.conn.Settings.RunTTL, Header: recordHeader(final)})
+	w.cache.drop(s.Run.ID) // hardly anything comes for an ended run; thousands of them would only be garbage to mark
+	_, err = w.runs.Set(ctx, mesh.Write{Key: string(s.Run.ID), Value: body, Revision: e.revision, TTL: w.conn.Settings.RunTTL, Header: recordHeader(final)})
 	if errors.Is(err, mesh.ErrConflict) {
-		w.cache.drop(s.Run.ID)
 		return nil
 	}
 	if err != nil {
-		w.cache.drop(s.Run.ID)
 		return err
 	}
-	w.cache.put(s.Run.ID, &entry{state: final, revision: rev, delivered: true})
 	w.cfg.At(PointTrimmed, s.Run.ID)
 	w.traceRun(s)
 	return nil
