@@ -42,9 +42,10 @@ func (c *Conn) Serve(noun, description string, endpoints ...Endpoint) (micro.Ser
 		slots := make(chan struct{}, endpointInFlight)
 		h := func(req micro.Request) {
 			slots <- struct{}{}
+			subject, reply, header, body := req.Subject(), req.Reply(), nats.Header(req.Headers()), req.Data()
 			go func() {
 				defer func() { <-slots }()
-				c.answer(e, req)
+				c.answer(e, subject, reply, header, body)
 			}()
 		}
 		if err := group.AddEndpoint(strings.ReplaceAll(e.Name, ".", "_"), micro.HandlerFunc(h), micro.WithEndpointSubject(e.Name)); err != nil {
@@ -59,22 +60,45 @@ func (c *Conn) Serve(noun, description string, endpoints ...Endpoint) (micro.Ser
 	return svc, nil
 }
 
-func (c *Conn) answer(e Endpoint, req micro.Request) {
-	ctx, cancel := context.WithTimeout(ExtractTrace(context.Background(), nats.Header(req.Headers())), endpointTimeout)
+// answer works on one request outside of micro's handler, which reads its request
+// after it returned: so the reply is published here.
+func (c *Conn) answer(e Endpoint, subject, reply string, header nats.Header, body []byte) {
+	ctx, cancel := context.WithTimeout(ExtractTrace(context.Background(), header), endpointTimeout)
 	defer cancel()
-	out, err := c.guardEndpoint(ctx, e, req.Data())
+	msg := &nats.Msg{Subject: reply}
+	out, err := c.guardEndpoint(ctx, e, body)
 	if err == nil {
-		err = req.RespondJSON(out)
+		msg.Data, err = json.Marshal(out)
 	}
 	if err != nil {
 		f := fault.From(err)
-		body, _ := json.Marshal(f) // a fault always marshals
-		if err := req.Error(string(f.Code), headerText(f.Message), body); err != nil {
-			c.Log.Warn("answer", "subject", req.Subject(), "error", err)
+		msg.Header = nats.Header{errorCodeHeader: {string(f.Code)}, errorHeader: {headerText(f.Message)}}
+		if msg.Data, err = json.Marshal(f); err != nil {
+			msg.Data = []byte("{}") // a fault's context that does not encode is left out
 		}
 		if f.Code == fault.InternalError {
-			c.Log.Error("endpoint", "subject", req.Subject(), "error", errors.Unwrap(f))
+			c.Log.Error("endpoint", "subject", subject, "error", errors.Unwrap(f))
 		}
+	}
+	if reply == "" {
+		return
+	}
+	if err := c.NATS.PublishMsg(msg); err != nil {
+		c.Log.Warn("answer", "subject", subject, "error", err)
+		c.tooLarge(reply, len(msg.Data), err)
+	}
+}
+
+// tooLarge tells the caller that the answer did not fit, instead of leaving it to
+// wait.
+func (c *Conn) tooLarge(reply string, bytes int, cause error) {
+	f := fault.Wrap(fault.PayloadTooLarge, cause, "the answer has %d bytes, more than NATS takes", bytes)
+	body, err := json.Marshal(f)
+	if err == nil {
+		err = c.NATS.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{errorCodeHeader: {string(f.Code)}, errorHeader: {headerText(f.Message)}}, Data: body})
+	}
+	if err != nil {
+		c.Log.Warn("answer", "subject", reply, "error", err)
 	}
 }
 

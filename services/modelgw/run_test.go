@@ -237,7 +237,7 @@ func TestRun_IsPresentUntilItStops(t *testing.T) {
 		b := gatewaytest.Start(t)
 		stop := start(t, b, modelgw.Config{Providers: []string{gatewaytest.Provider}})
 		rows := func() (n int) {
-			if _, err := b.Conn.Bucket(crumbs.BucketWorkers).List(context.Background(), ">", func(mesh.Record) bool {
+			if err := b.Conn.Bucket(crumbs.BucketWorkers).List(context.Background(), ">", func(mesh.Record) bool {
 				n++
 				return true
 			}); err != nil {
