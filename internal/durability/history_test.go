@@ -153,13 +153,3 @@ func (h *history) told(want ...string) *history {
 	}
 	return h
 }
-
-// count is how many crumbs of a type there are.
-func (h *history) count(typ string) (n int) {
-	for _, have := range h.types {
-		if have == typ {
-			n++
-		}
-	}
-	return n
-}

@@ -156,7 +156,7 @@ func (c *conversation) arrived(a arrival) error {
 	if err := c.print(a.item); err != nil {
 		return err
 	}
-	if err := c.ending.take(a.item); err != nil {
+	if err := c.take(a.item); err != nil {
 		return err
 	}
 	c.settle()

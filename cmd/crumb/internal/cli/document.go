@@ -73,7 +73,7 @@ func noJSON(text string, err error) error {
 	}
 	line := strings.Count(before, "\n") + 1
 	column := utf8.RuneCountInString(before[strings.LastIndex(before, "\n")+1:]) + 1
-	return fmt.Errorf("it is no JSON at line %d, column %d, behind `%s`: %s%s", line, column, render.OneLine(tail(before)), syntax, form)
+	return fmt.Errorf("it is no JSON at line %d, column %d, behind `%s`: %w%s", line, column, render.OneLine(tail(before)), syntax, form)
 }
 
 // tailMax is how much a message shows of what stands before a place, in characters.
