@@ -27,7 +27,7 @@ func within() time.Duration { return time.Duration(rand.IntN(5000)) * time.Micro
 // and in half of them no ctl.cancel arrives. Nothing starts after the run's last
 // crumb, and no call that ended `cancelled` took place.
 func TestCancel_Schedule09_AgainstStart(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		deaf := meshtest.Tap(func(subject string) meshtest.Verdict {
 			if run, ok := strings.CutPrefix(subject, "ctl.cancel."); ok && (run[len(run)-1]-'0')%2 == 1 {
 				return meshtest.Drop
@@ -105,7 +105,7 @@ func TestCancel_Schedule09_AgainstStart(t *testing.T) {
 
 // Schedule 14. The cancel comes before its request.
 func TestCancel_Schedule14_BeforeTheRequest(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Tools(groupBench, s.counted()...)
 		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
@@ -126,7 +126,7 @@ func TestCancel_Schedule14_BeforeTheRequest(t *testing.T) {
 // while its time runs out. Both end at once, their questions are withdrawn, and a
 // late answer is refused.
 func TestCancel_Questions_F152(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		s.Tools(groupBench, s.counted()...)
@@ -156,7 +156,7 @@ func TestCancel_Questions_F152(t *testing.T) {
 // A run with two open calls is cancelled: one runs in a worker, the other waits
 // for a group without workers. The worker hears of it, and no message stays.
 func TestCancel_OpenCalls_F155_F147(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		told := make(chan error, 2)
 		hold := func(name string, effect crumbs.Effect) tool.Tool {
@@ -195,7 +195,7 @@ func TestCancel_OpenCalls_F155_F147(t *testing.T) {
 
 // The model is cancelled in the middle of its answer: no retry, no second call.
 func TestCancel_DuringTheModel_CF_O11(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		d := clerk("clerk", agent.Turn{Chunks: []string{"one ", "two ", "three"}, DelayMs: 10_000}, turn("again"))
 		d.ErrorHandling.Retry = &agent.Retry{Attempts: 3, BackoffMs: 500, BackoffMultiplier: 2}

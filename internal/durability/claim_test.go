@@ -30,7 +30,7 @@ func (s scene) dies(name string, effect crumbs.Effect, holder func() *fleet.Serv
 // Schedule 8. A claim has expired before its group is back: the request may not
 // start any more, and what its worker did is not denied.
 func TestClaim_Schedule08_Expiry(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		var holder atomic.Pointer[fleet.Service]
 		gone := make(chan struct{})
@@ -57,7 +57,7 @@ func TestClaim_Schedule08_Expiry(t *testing.T) {
 // Schedule 8, second part: the worker that ran a call gets a second request for
 // it, once while it runs and once after.
 func TestClaim_Schedule08_SecondRequest(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		heard := s.overheard("tool.call.>")
 		s.Tools(groupBench, s.doing("pay", crumbs.EffectOnce, func(tool.Context, int) error { <-time.After(30 * time.Second); return nil }))
@@ -77,8 +77,8 @@ func TestClaim_Schedule08_SecondRequest(t *testing.T) {
 
 // Schedule 11. A call that kills each worker that runs it ends as lost after
 // three starts, a `once` call after its first, and the queue is free of both.
-func TestClaim_Schedule11_Poison_F143(t *testing.T) {
-	bubble(t, func(s scene) {
+func TestClaim_Schedule11_Poison_F143_F147(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		holders, killed := map[crumbs.Effect]*atomic.Pointer[fleet.Service]{}, make(chan string, 16)
 		// A worker a tool, so that one's end is not the other's.
@@ -104,6 +104,7 @@ func TestClaim_Schedule11_Poison_F143(t *testing.T) {
 		}
 		s.announced(groupIdle, "sit")
 		s.apply(having(d, groupIdle, "sit", crumbs.EffectOnce))
+		heard := s.overheard("model.call.>")
 		s.Orchestrator(timed(func(c *orchestrator.Timing) { c.StartBefore, c.Slack = 2*time.Minute, time.Second }))
 		s.Start("clerk", "run_1")
 		who := ""
@@ -125,6 +126,9 @@ func TestClaim_Schedule11_Poison_F143(t *testing.T) {
 			t.Errorf("unknown names worker %q, the killed one is %q: %v", e.Worker, who, e.Error)
 		}
 		s.want(t, "run_1", "1.0:3 1.1:3 1.2:1")
+		if n := len(prompt(t, heard(), 2)); n != 4 {
+			t.Errorf("the model is told %d results of 4 calls", n)
+		}
 		s.empty(crumbs.StreamToolCalls, crumbs.StreamInbox)
 		if dead := s.Messages(crumbs.StreamDead, crumbs.DeadSubject(crumbs.StreamToolCalls, "run_1")); len(dead) != 2 {
 			t.Errorf("%d dead letters, want the two poisonous requests", len(dead))
@@ -141,7 +145,7 @@ func (s scene) announced(group, name string) {
 // Schedule 15. The worker's heartbeats and acks get lost for longer than AckWait
 // while it runs a `once` call, and another worker is there: no false alarm.
 func TestClaim_Schedule15_LostHeartbeats(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		var deaf atomic.Bool
 		lossy := meshtest.Tap(func(subject string) meshtest.Verdict {
@@ -174,7 +178,7 @@ func TestClaim_Schedule15_LostHeartbeats(t *testing.T) {
 
 // Schedule 15, second part: the claim is written and its answer lost.
 func TestClaim_Schedule15_LostAnswer(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		var muted atomic.Int64
 		mute := meshtest.Tap(func(subject string) meshtest.Verdict {
@@ -199,7 +203,7 @@ func TestClaim_Schedule15_LostAnswer(t *testing.T) {
 // A worker is cut off during calls of both kinds, longer than its presence lasts,
 // and comes back with its results when others have answered.
 func TestClaim_CutOff_F136(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		gate := &meshtest.Gate{}
 		slow := func(name string, effect crumbs.Effect) tool.Tool {

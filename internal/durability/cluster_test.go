@@ -40,7 +40,7 @@ func TestCluster_Schedule05_Stepdowns(t *testing.T) {
 	for i := range runs {
 		s.Start("clerk", crumbs.RunID("run_"+itoa(i)))
 	}
-	codes := s.raceOutboxes(scaled(t, 3))
+	codes := s.raceOutboxes(scaled(t, 2))
 	for i := range runs {
 		run := crumbs.RunID("run_" + itoa(i))
 		s.WaitEnd(run)

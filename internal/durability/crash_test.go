@@ -14,7 +14,7 @@ import (
 func TestRun_CrashAtEveryPoint_CF_N19(t *testing.T) {
 	for _, point := range orchestrator.Points() {
 		t.Run(string(point), func(t *testing.T) {
-			bubble(t, func(s scene) {
+			bubble(t, func(t *testing.T, s scene) {
 				s.Gateway()
 				s.Approvals()
 				s.Tools(groupBench, s.counted()...)

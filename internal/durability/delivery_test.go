@@ -66,7 +66,7 @@ func approve(s scene, run crumbs.RunID, calls ...int) {
 // Schedule 1. TOOLCALLS refuses the commands of two decisions; the second one
 // must not overwrite the first, which the same process could not deliver.
 func TestDelivery_Schedule01_OwnFailedPublish(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		s.Tools(groupBench, s.counted()...)
@@ -90,7 +90,7 @@ func TestDelivery_Schedule01_OwnFailedPublish(t *testing.T) {
 // Schedule 2. A replica dies after its write; the duplicate window passes, and
 // another event of the run comes first. Its decision stands on a delivered one.
 func TestDelivery_Schedule02_TheOtherEventFirst(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		slow := s.doing("pay", crumbs.EffectOnce, func(c tool.Context, _ int) error {
@@ -156,7 +156,7 @@ func (s scene) taken() (n [3]uint64) {
 // Schedule 3. Every message of a finished run comes once more, to the replica
 // that knows it and to a new one, long after the window.
 func TestDelivery_Schedule03_LateCopies_CF_O14(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		s.Tools(groupBench, s.counted()...)
@@ -196,7 +196,7 @@ func TestDelivery_Schedule03_LateCopies_CF_O14(t *testing.T) {
 // SIGSTOP: it and its heartbeats are silent. Another one ends the run; then it
 // wakes, and what it sends is late.
 func TestDelivery_Schedule04_Zombie(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Tools(groupBench, s.counted()...)
 		s.apply(clerk("clerk", turn("", call("put"), call("pay")), turn("Done.")))
@@ -236,7 +236,7 @@ func TestDelivery_Schedule04_Zombie(t *testing.T) {
 // Schedule 4, the network's part: the first crumb of a decision and all its
 // repetitions stay in the network until the run has ended elsewhere.
 func TestDelivery_Schedule04_LatePackets(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Tools(groupBench, s.counted()...)
 		s.apply(clerk("clerk", turn("", call("put"), call("pay")), turn("Done.")))

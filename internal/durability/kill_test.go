@@ -70,7 +70,7 @@ type campaign struct {
 
 func newCampaign(t *testing.T) *campaign {
 	t.Helper()
-	s := real(t, meshtest.WithListener())
+	s := realTime(t, meshtest.WithListener())
 	s.apply(clerk("clerk", turn("Looking.", call("peek"), call("put"), call("pay"), call("put"), call("pay")), turn("Done.")),
 		asking(clerk("asker", turn("Looking.", call("put"), call("pay")), turn("Done.")), "pay"))
 	dir := t.TempDir()

@@ -19,7 +19,7 @@ import (
 // Schedule 12. All orchestrators are down while questions are answered in time
 // and calls finish in time, and come back when expiries and deadlines are over.
 func TestOutage_Schedule12_NightShift(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		slow := s.doing("pay", crumbs.EffectOnce, func(tool.Context, int) error { <-time.After(20 * time.Second); return nil })
@@ -72,7 +72,7 @@ func TestOutage_Schedule12_NightShift(t *testing.T) {
 // finishes. Until then the question is decided, not done. Nothing but run and
 // call id is needed to answer.
 func TestOutage_DecisionSurvives_F019_F026_CF_H03_CF_H04(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		crash := errors.New("crash")
 		first := s.Approvals(func(c *approvals.Config) { c.AfterRecord = func(crumbs.CheckpointID) error { return crash } })
@@ -115,7 +115,7 @@ func TestOutage_DecisionSurvives_F019_F026_CF_H03_CF_H04(t *testing.T) {
 // Schedule 6. The server restarts inside the duplicate window, which it forgets,
 // between commands that were acknowledged and the redelivery of their events.
 func TestOutage_Schedule06_ServerRestart_F144(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Tools(groupBench, s.counted()...)
 		s.apply(clerk("clerk", turn("", call("put"), call("pay")), turn("Done.")))
@@ -142,7 +142,7 @@ func TestOutage_Schedule06_ServerRestart_F144(t *testing.T) {
 // The consumer of events is deleted under a running replica: it says that it is
 // not well.
 func TestOutage_ConsumerDeleted_F144(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		var health func() error
 		s.Orchestrator(func(c *orchestrator.Config) { c.Health = func(check func() error) { health = check } })
 		if err := health(); err != nil {
@@ -164,7 +164,7 @@ func TestOutage_ConsumerDeleted_F144(t *testing.T) {
 // The presence of a worker ends a bound after its death, though no event says so,
 // and the marker that its expiry leaves is no value.
 func TestOutage_PresenceExpires_F140(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		ctx := context.Background()
 		w := s.Tools(groupBench, s.tool("pay", crumbs.EffectOnce))
 		alive := func() bool {
@@ -194,7 +194,7 @@ func TestOutage_PresenceExpires_F140(t *testing.T) {
 // The write of the state that asks a person takes place, but its writer hears
 // nothing; then nobody answers. The run ends with the expiry it was given.
 func TestOutage_LostAnswerOfTheWrite_F151(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		writes := 0

@@ -39,7 +39,7 @@ func (s scene) spoil(run crumbs.RunID, headers bool) string {
 // a timer: each run ends and says so, its bytes are kept, and nobody else waits.
 // A record without its headers cannot say whose it is: its message is kept too.
 func TestPoison_Schedule13_UndecodableRecord(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		release := make(chan struct{})
@@ -113,7 +113,7 @@ func TestPoison_Schedule13_UndecodableRecord(t *testing.T) {
 // bubble would take for a deadlock.)
 func TestPoison_Schedule13_LargeValues_F142(t *testing.T) {
 	t.Parallel()
-	s := real(t)
+	s := realTime(t)
 	s.Gateway()
 	large := func(name string, bytes int) tool.Tool {
 		return tool.New(name, "Return a large text.", func(c tool.Context, _ json.RawMessage, _ tool.Yield) (json.RawMessage, error) {

@@ -54,7 +54,7 @@ func prompt(t *testing.T, heard []*nats.Msg, n int) (results map[crumbs.CallID]c
 // questions stand at once, the free call ran meanwhile and does not run again. One
 // is rejected. The model is told of all five.
 func TestQuestion_OneTurn_F023_CF_H08_CF_H16_CF_H18(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		s.Tools(groupBench, s.counted()...)
@@ -94,7 +94,7 @@ func TestQuestion_OneTurn_F023_CF_H08_CF_H16_CF_H18(t *testing.T) {
 // An approved tool runs; then the model fails. The person sends the answer again
 // and hears that it was applied; the run goes on from the stored result.
 func TestQuestion_AnswerTwice_F018_CF_H07(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		s.Tools(groupBench, s.counted()...)
@@ -120,7 +120,7 @@ func TestQuestion_AnswerTwice_F018_CF_H07(t *testing.T) {
 // Four rounds of a counted call and a question, with another orchestrator after
 // each. Every call runs once, and the numbers of the crumbs go on.
 func TestQuestion_Rounds_F146_CF_H15(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		s.Tools(groupBench, s.counted()...)
@@ -155,7 +155,7 @@ func TestQuestion_Rounds_F146_CF_H15(t *testing.T) {
 // The answer to a question that was settled arrives late, while the run waits for
 // another one: it does not resume the run; the right one does.
 func TestQuestion_LateAnswer_F157(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		heard := s.overheard("approval.decision.>")
@@ -185,7 +185,7 @@ func TestQuestion_LateAnswer_F157(t *testing.T) {
 // the tool is gone from it. The runs go on as they were started: each call runs
 // once, after its answer.
 func TestQuestion_AgentChanged_F031_F156(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		s.Tools(groupBench, s.counted()...)
@@ -215,7 +215,7 @@ func TestQuestion_AgentChanged_F031_F156(t *testing.T) {
 
 // An approved tool streams: its partials are live and before its result.
 func TestQuestion_ApprovedToolStreams_CF_S10_CF_H13(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		s.Tools(groupBench, tool.New("pay", "Pay in parts.", func(c tool.Context, _ json.RawMessage, yield tool.Yield) (json.RawMessage, error) {
@@ -255,7 +255,7 @@ func TestQuestion_ApprovedToolStreams_CF_S10_CF_H13(t *testing.T) {
 // Two runs of one agent at once: each one's subject has its own crumbs only, in
 // order. The crumb of a failed tool has code, message and context, no cause.
 func TestQuestion_RunsApart_CF_N15_CF_N16(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		secret := errors.New("secret of the cause")
 		s.Tools(groupBench, s.doing("pay", crumbs.EffectOnce, func(tool.Context, int) error {

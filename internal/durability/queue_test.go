@@ -19,7 +19,7 @@ import (
 // workers, and more is asked for than fits. Clients are told; every run ends, and
 // those of the other group with their results.
 func TestQueue_Schedule10_Gridlock(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Tools(groupBench, s.tool("pay", crumbs.EffectOnce))
 		s.announced(groupIdle, "sit")
@@ -67,7 +67,7 @@ func TestQueue_Schedule10_Gridlock(t *testing.T) {
 
 // A cancel does not wait for a full queue: the command it would be behind is void.
 func TestQueue_CancelBehindAFullQueue(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Approvals()
 		s.Tools(groupBench, s.counted()...)
@@ -95,7 +95,7 @@ func TestQueue_CancelBehindAFullQueue(t *testing.T) {
 // are used up. The run's own deadline ends the call, its message does not stay,
 // and a restarted server with new workers does not bring it back.
 func TestQueue_DeliveriesUsedUp_F137_F139(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.announced(groupBench, "pay")
 		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
@@ -132,7 +132,7 @@ func TestQueue_DeliveriesUsedUp_F137_F139(t *testing.T) {
 // Two runs that wait for their next model attempt hold no place in the queue of a
 // provider that takes two calls at once; a third one runs at once.
 func TestQueue_BackoffHoldsNoPlace_F138(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		if err := s.Mesh.Conn.EnsureConsumers(context.Background(), mesh.Topology{Providers: map[string]int{"script": 2}}); err != nil {
 			t.Fatal(err)

@@ -33,12 +33,12 @@ func topology() meshtest.Option {
 }
 
 // bubble plays a scene in virtual time.
-func bubble(t *testing.T, play func(s scene), opts ...meshtest.Option) {
+func bubble(t *testing.T, play func(t *testing.T, s scene), opts ...meshtest.Option) {
 	t.Helper()
 	meshtest.Bubble(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := scene{fleet.New(t, m), newSink(), t}
 		defer s.Close()
-		play(s)
+		play(t, s)
 	}, append([]meshtest.Option{topology()}, opts...)...)
 }
 
@@ -48,8 +48,8 @@ func quick(s *mesh.Settings) {
 	s.AckWait, s.DuplicateWindow, s.PresenceTTL = 2*time.Second, 2*time.Second, 5*time.Second
 }
 
-// real plays a scene in real time.
-func real(t *testing.T, opts ...meshtest.Option) scene {
+// realTime plays a scene in real time.
+func realTime(t *testing.T, opts ...meshtest.Option) scene {
 	t.Helper()
 	m := meshtest.Start(t, append([]meshtest.Option{topology(), meshtest.WithSettings(quick)}, opts...)...)
 	return scene{fleet.New(t, m), newSink(), t}

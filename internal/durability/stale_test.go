@@ -46,7 +46,7 @@ func TestStale_Schedule07_F141(t *testing.T) {
 			func(h *history) { h.completed("Done.").ended("1.0:ok 1.1:expired") }},
 	} {
 		t.Run(event, func(t *testing.T) {
-			bubble(t, func(s scene) {
+			bubble(t, func(t *testing.T, s scene) {
 				release := make(chan struct{})
 				s.Approvals()
 				s.Tools(groupBench, s.doing("put", crumbs.EffectIdempotent, func(c tool.Context, _ int) error {
@@ -79,7 +79,7 @@ func TestStale_Schedule07_F141(t *testing.T) {
 // Schedule 7, the model's result: of the second call, which the replica that gets
 // it has not heard of.
 func TestStale_Schedule07_ModelResult(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Tools(groupBench, s.tool("put", crumbs.EffectIdempotent))
 		s.apply(clerk("clerk", turn("", call("put")), turn("Done.")))
 		sleeper := s.sleeper()

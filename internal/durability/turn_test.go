@@ -18,7 +18,7 @@ type stored = fleet.Stored
 // Six calls of one turn: finishing one, then another starts none of the others
 // again, and the run waits for all.
 func TestTurn_SixCalls_F024(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		const calls = 6
 		gates := map[crumbs.CallID]chan struct{}{}
@@ -58,7 +58,7 @@ func TestTurn_SixCalls_F024(t *testing.T) {
 // A turn of 64 calls, the most there can be, whose results come at
 // once to two replicas: all are recorded, none twice.
 func TestTurn_SixtyFourCalls_F153(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		s.Tools(groupBench, s.tool("put", crumbs.EffectIdempotent))
 		const calls = 64
@@ -84,7 +84,7 @@ func TestTurn_SixtyFourCalls_F153(t *testing.T) {
 // second of grace, in the middle of the call. Others go on with the same call id,
 // and it finishes once.
 func TestTurn_StoppedInTheMiddle_F148(t *testing.T) {
-	bubble(t, func(s scene) {
+	bubble(t, func(t *testing.T, s scene) {
 		s.Gateway()
 		streaming := tool.New("put", "Put in parts.", func(c tool.Context, _ json.RawMessage, yield tool.Yield) (json.RawMessage, error) {
 			s.add(c.CallID)
