@@ -20,7 +20,7 @@ build: ## bin/crumb
 	$(GO) build -o $(BIN)/crumb ./cmd/crumb
 
 demo: ## the example end to end, without a network
-	$(GO) run ./cmd/crumb demo
+	$(GO) run -tags slim ./cmd/crumb demo
 
 test: ## everything that needs Go only
 	$(GO) test -race $(PARALLEL) -timeout $(TIMEOUT) ./...

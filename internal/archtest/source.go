@@ -98,9 +98,10 @@ func Names(t *Tree) []string {
 	return out
 }
 
-// tags are the build tags in use: e2e for suites that need more than Go, unix for
+// tags are the build tags in use: e2e for suites that need more than Go, slim for a
+// binary without the OTLP exporter, unix for
 // process groups, race and windows as Go sets them.
-var tags = []string{"e2e", "linux", "unix", "race", "windows"}
+var tags = []string{"e2e", "linux", "slim", "unix", "race", "windows"}
 
 // Tags finds files that a plain build leaves out for another reason.
 func Tags(t *Tree) []string {

@@ -16,7 +16,6 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/embedded"
-	"github.com/crumbmesh/crumbmesh/pkg/telemetry/otlp"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 	"github.com/crumbmesh/crumbmesh/services/approvals"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator"
@@ -78,7 +77,7 @@ func Start(ctx context.Context, cfg Config) (*Mesh, error) {
 }
 
 func (m *Mesh) start(ctx context.Context) (err error) {
-	if m.traced, m.flush, err = otlp.Start(ctx, "crumbmesh"); err != nil {
+	if m.traced, m.flush, err = startTracing(ctx); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(m.cfg.Store, folderMode); err != nil {
