@@ -249,6 +249,13 @@ func (w *Worker) decide(ctx context.Context, e *entry, in *incoming) (core.State
 	if err == nil {
 		return next, nil
 	}
+	record, encodeErr := e.state.Encode()
+	if encodeErr != nil {
+		return core.State{}, encodeErr
+	}
+	if err := w.bury(ctx, in.run, record, err); err != nil {
+		return core.State{}, err
+	}
 	return w.terminal(e, in, event.At), nil
 }
 
