@@ -11,13 +11,16 @@ LINT         := $(BIN)/golangci-lint-$(LINT_VERSION)
 NATS_VERSION := v0.5.1
 NATS         := $(BIN)/nats-$(NATS_VERSION)
 
-.PHONY: help build demo test test-all lint bench conformance clean
+.PHONY: help build image demo test test-all lint bench conformance clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
 build: ## bin/crumb
 	$(GO) build -o $(BIN)/crumb ./cmd/crumb
+
+image: containers ## crumbmesh, crumbmesh/publisher, and crumbmesh/toolexec FROM $TOOLS if given, with buildah and no registry
+	deploy/image/build crumbmesh crumb publisher $(if $(TOOLS),toolexec)
 
 demo: ## the example end to end, without a network
 	$(GO) run -tags slim ./cmd/crumb demo
@@ -30,8 +33,16 @@ test: ## everything that needs Go only
 # that -run leaves out what a tagged build contains as well.
 E2E = $(sort $(dir $(shell git ls-files --cached --others --exclude-standard '*_test.go' | xargs grep -l '^//go:build e2e')))
 
-test-all: asyncapi $(NATS) ## the suites that need more than Go
+test-all: asyncapi containers $(NATS) ## the suites that need more than Go
 	NATS_CLI=$(abspath $(NATS)) $(GO) test -race -tags e2e -run '^TestE2E' $(PARALLEL) -timeout 15m $(addprefix ./,$(E2E))
+
+# What builds and runs images, from the system's packages.
+CONTAINERS := buildah podman runc busybox
+
+.PHONY: containers
+containers:
+	@for p in $(CONTAINERS); do command -v $$p >/dev/null || exec sh -c 'apt-get update && \
+		apt-get install -y --no-install-recommends buildah podman runc busybox-static'; done
 
 .PHONY: asyncapi
 asyncapi: ## schemas/asyncapi.yaml with the official parser

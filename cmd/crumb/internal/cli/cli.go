@@ -35,6 +35,7 @@ type commands struct {
 	Runs      runsCommand      `cmd:"" help:"Look at runs, cancel one."`
 	Tools     toolsCommand     `cmd:"" help:"Look at the tools that workers announced."`
 	Agents    agentsCommand    `cmd:"" help:"Look at agents, validate and apply a folder of them."`
+	Health    healthCommand    `cmd:"" help:"Ask a process of this machine whether it serves; what health checks call."`
 	Version   versionCommand   `cmd:"" help:"Print the version."`
 }
 
