@@ -163,8 +163,8 @@ func TestAsyncAPI_AddressesAreWhatTheBuildersBuild(t *testing.T) {
 		"run.start.x": "runStart", "run.child.x.x": "runChild",
 		crumbs.ModelCallSubject(x, x): "modelCall", crumbs.ToolCallSubject(x, x): "toolCall",
 		crumbs.ModelResultSubject(x, call, 1): "modelResult", crumbs.ToolResultSubject(x, call, 1): "toolResult",
-		crumbs.DecisionSubject(x, call): "approvalDecision",
-		crumbs.TimerSetSubject(x, 1):    "timerSet", crumbs.TimerDueSubject(x, 1): "timerDue",
+		crumbs.DecisionSubject(x, call): "approvalDecision", crumbs.OrderSubject(call, 1): "runOrder",
+		crumbs.TimerSetSubject(x, 1): "timerSet", crumbs.TimerDueSubject(x, 1): "timerDue",
 		crumbs.PartialSubject(x, x, x): "partial", crumbs.CancelSubject(x): "cancel",
 	}
 	for _, typ := range crumbs.CrumbTypes() {

@@ -21,6 +21,7 @@ func goTypes() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		crumbs.TypeRunRequest:  reflect.TypeFor[crumbs.RunRequest](),
 		crumbs.TypeRunControl:  reflect.TypeFor[crumbs.RunControl](),
+		crumbs.TypeRunOrder:    reflect.TypeFor[crumbs.RunOrder](),
 		crumbs.TypeTimerDue:    reflect.TypeFor[crumbs.TimerDue](),
 		crumbs.TypeCtlCancel:   reflect.TypeFor[crumbs.CtlCancel](),
 		crumbs.TypeModelCall:   reflect.TypeFor[crumbs.ModelCall](),

@@ -28,6 +28,12 @@ func full(t *testing.T, typ string, goType reflect.Type) []reflect.Value {
 		approve.Response = nil
 		answer.Outcome, answer.Args = crumbs.DecideAnswer, nil
 		return []reflect.Value{reflect.ValueOf(approve), reflect.ValueOf(answer)}
+	case crumbs.TypeRunOrder:
+		answer := value.Interface().(crumbs.RunOrder)
+		lost := answer
+		answer.Action, answer.Error = crumbs.OrderAnswer, nil
+		lost.Action, lost.Result = crumbs.OrderLost, nil
+		return []reflect.Value{reflect.ValueOf(answer), reflect.ValueOf(lost)}
 	case crumbs.TypeInputStart:
 		value.FieldByName("Delta").SetZero()
 	case crumbs.TypeInputDelta:

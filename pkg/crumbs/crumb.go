@@ -136,6 +136,8 @@ type ToolResulted struct {
 	Deltas     int             `json:"deltas"`
 	Worker     string          `json:"worker,omitempty"`
 	Files      []File          `json:"files,omitempty"`
+	By         *Principal      `json:"by,omitempty"`     // who supplied the outcome in the worker's place
+	Reason     string          `json:"reason,omitempty"` // why they did
 }
 
 // ToolErrored is a call that was sent and did not end ok.
@@ -148,6 +150,8 @@ type ToolErrored struct {
 	DurationMs int64        `json:"durationMs"`
 	Deltas     int          `json:"deltas"`
 	Worker     string       `json:"worker,omitempty"`
+	By         *Principal   `json:"by,omitempty"`     // who supplied the outcome in the worker's place
+	Reason     string       `json:"reason,omitempty"` // why they did
 }
 
 // Reasons of a blocked call.

@@ -190,7 +190,7 @@ func TestSubjects_CheckedNamesStayOneToken(t *testing.T) {
 		call := crumbs.ToolCallID(run, 1, 2)
 		for subject, tokens := range map[string]int{
 			crumbs.RequestSubject(agent): 3, crumbs.ControlSubject(run): 3, crumbs.ModelCallSubject(group, run): 4, crumbs.ToolCallSubject(group, run): 4,
-			crumbs.ModelResultSubject(group, call, 1): 5, crumbs.ToolResultSubject(group, call, 1): 5, crumbs.DecisionSubject(run, call): 4,
+			crumbs.ModelResultSubject(group, call, 1): 5, crumbs.ToolResultSubject(group, call, 1): 5, crumbs.DecisionSubject(run, call): 4, crumbs.OrderSubject(call, 1): 4,
 			crumbs.TimerSetSubject(run, 3): 4, crumbs.TimerDueSubject(run, 3): 4, crumbs.CrumbSubject(agent, run, crumbs.TypeToolCalled): 5,
 			crumbs.ModelDeltaSubject(agent, run, crumbs.TypeTextDelta): 4, crumbs.ModelDeltaSubject(agent, run, crumbs.TypeInputDelta): 5,
 			crumbs.PartialSubject(agent, run, group): 6, crumbs.CancelSubject(run): 3, crumbs.DeadSubject(crumbs.StreamInbox, run): 3,

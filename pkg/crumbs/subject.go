@@ -44,7 +44,7 @@ const (
 
 // InboxSubjects are the subjects of INBOX: answers to work already accepted.
 func InboxSubjects() []string {
-	return []string{"run.start.*", "run.control.*", "run.child.*.*", "model.result.>", "tool.result.>", "approval.decision.>"}
+	return []string{"run.start.*", "run.control.*", "run.child.*.*", "run.order.*.*", "model.result.>", "tool.result.>", "approval.decision.>"}
 }
 
 // RequestSubject is where a run of agent is asked for.
@@ -52,6 +52,11 @@ func RequestSubject(agent AgentID) string { return "run.request." + string(agent
 
 // ControlSubject is where a run is cancelled, paused, unpaused or told something.
 func ControlSubject(run RunID) string { return "run.control." + string(run) }
+
+// OrderSubject takes the one order about an attempt of a call.
+func OrderSubject(call CallID, attempt int) string {
+	return "run.order." + string(call.Run()) + "." + call.Token() + "-" + strconv.Itoa(attempt)
+}
 
 // ModelCallSubject is the queue of a provider instance.
 func ModelCallSubject(provider string, run RunID) string {

@@ -12,6 +12,7 @@ const (
 	TypeRunStart    = "run.start"
 	TypeRunControl  = "run.control"
 	TypeRunChild    = "run.child"
+	TypeRunOrder    = "run.order"
 	TypeTimerDue    = "timer.due"
 	TypeCtlCancel   = "ctl.cancel"
 	TypeModelCall   = "model.call"
@@ -199,6 +200,30 @@ type RunControl struct {
 	Reason    string     `json:"reason,omitempty"`
 	Message   string     `json:"message,omitempty"`
 	Principal *Principal `json:"principal,omitempty"`
+}
+
+// Actions of a RunOrder.
+const (
+	OrderRedrive = "redrive" // give the attempt up and send the next one
+	OrderAnswer  = "answer"  // the attempt ends with this outcome
+	OrderLost    = "lost"    // no worker will ever take the attempt
+)
+
+// RunOrder says of an attempt in flight what its worker does not: an operator
+// redrives or answers it, or the mesh found that nobody will take it (ADR 0013).
+// Only the orchestrator publishes it; who may ask for one may call the endpoint.
+type RunOrder struct {
+	Type    string          `json:"type"`
+	RunID   RunID           `json:"runId"`
+	OrderID string          `json:"orderId"`
+	CallID  CallID          `json:"callId"`
+	Attempt int             `json:"attempt"`
+	Action  string          `json:"action"`
+	Result  json.RawMessage `json:"result,omitempty"` // answer: null is a value
+	Error   *fault.Error    `json:"error,omitempty"`  // answer without a result, lost: why
+	By      *Principal      `json:"by,omitempty"`
+	Reason  string          `json:"reason,omitempty"`
+	DataRef *DataRef        `json:"dataref,omitempty"`
 }
 
 // TimerDue is the body of timer.set and of timer.due: the server copies it.

@@ -143,19 +143,24 @@ func (d *decision) settle(c *Call, outcome crumbs.Outcome, output json.RawMessag
 
 // dispatch sends a call to its group.
 func (d *decision) dispatch(c *Call, tool *agent.Entry, args json.RawMessage) {
+	d.attempt(c, tool)
+	d.calls = append(d.calls, &crumbs.ToolCalled{Base: d.base(crumbs.TypeToolCalled), ToolCallID: c.ID, ToolName: tool.Leaf, Tool: tool.PermID,
+		Args: args, Group: tool.Group, Effect: tool.Effect})
+}
+
+// attempt sends the next attempt of a call, with its whole time from now.
+func (d *decision) attempt(c *Call, tool *agent.Entry) {
 	timeout := ms(tool.TimeoutMs)
 	if timeout <= 0 {
 		timeout = d.p.Timing.ToolTimeout
 	}
-	c.Phase, c.Attempt, c.SentAt = Dispatched, c.Attempt+1, d.now
+	c.Phase, c.Attempt, c.SentAt, c.Grace = Dispatched, c.Attempt+1, d.now, crumbs.Time{}
 	wait := d.p.Timing.StartBefore
 	if tool.StartBeforeMs > 0 {
 		wait = ms(tool.StartBeforeMs)
 	}
 	c.StartBefore = d.now.Add(wait)
 	c.Deadline = c.StartBefore.Add(timeout + d.p.Timing.Slack)
-	d.calls = append(d.calls, &crumbs.ToolCalled{Base: d.base(crumbs.TypeToolCalled), ToolCallID: c.ID, ToolName: tool.Leaf, Tool: tool.PermID,
-		Args: args, Group: tool.Group, Effect: tool.Effect})
 	d.intents = append(d.intents, Intent{Kind: SendTool, Call: c.ID, Attempt: c.Attempt})
 }
 

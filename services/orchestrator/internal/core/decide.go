@@ -48,6 +48,7 @@ func (s State) clone() State {
 	s.Transcript.Inline = slices.Clone(s.Transcript.Inline)
 	s.Transcript.Segments = slices.Clone(s.Transcript.Segments)
 	s.Files = slices.Clone(s.Files)
+	s.Rulings = slices.Clone(s.Rulings)
 	s.Outbox, s.Blobs = Outbox{}, nil
 	return s
 }
@@ -73,6 +74,8 @@ func (d *decision) apply() bool {
 		return d.timerDue(d.e.Timer)
 	case Control:
 		return d.control(d.e.Control)
+	case Ordered:
+		return d.order(d.e.Order)
 	case Broken:
 		return d.broken(d.e.Broken)
 	}
@@ -341,6 +344,9 @@ func (d *decision) interrupt(c *Call, never *fault.Error, outcome crumbs.Outcome
 			c.Grace = later(d.now, c.SentAt).Add(d.p.Timing.CancelGrace)
 		}
 		return
+	}
+	if c.Started && d.isOnce(c) {
+		outcome, never = crumbs.OutcomeUnknown, fault.New(fault.OutcomeUnknown, "an attempt before this one had started: whether its effect happened is not known")
 	}
 	d.settleError(c, outcome, never, nil)
 }

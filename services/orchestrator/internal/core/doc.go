@@ -16,6 +16,9 @@
 // tool:result|tool:error of the event, tool:blocked, tool:call, human:required,
 // agent:run:end|agent:error (last, exactly one in a run).
 //
+// An order (Ordered) speaks of an attempt in its worker's place: redrive sends the
+// next one, answer settles the call, lost says that nobody will take it.
+//
 // An event that settles nothing that is open changes nothing: Decide returns the
 // State it was given (same Decision number). So a repeat is a no-op, and the
 // State needs no list of applied events.

@@ -20,6 +20,7 @@ const (
 	Decided     EventKind = "decision"
 	TimerDue    EventKind = "timer"
 	Control     EventKind = "control"
+	Ordered     EventKind = "order"
 	Broken      EventKind = "failed" // deciding another event panicked or failed
 )
 
@@ -39,6 +40,7 @@ type Event struct {
 	Decision *crumbs.Decision // its signature was verified by the worker
 	Timer    *crumbs.TimerDue
 	Control  *crumbs.RunControl
+	Order    *crumbs.RunOrder
 	Broken   *fault.Error
 
 	// Claims tells of the attempts this event would settle without their answer
@@ -85,7 +87,7 @@ func DefaultTiming() Timing {
 // Needs names the blobs a decision about e may read.
 func Needs(s State, e Event) []string {
 	switch e.Kind {
-	case ModelResult, CallResult, Decided, TimerDue, Control:
+	case ModelResult, CallResult, Decided, TimerDue, Control, Ordered:
 		return s.refs()
 	}
 	return nil
@@ -104,7 +106,7 @@ type Pending struct {
 func (p Pending) Key() string { return p.Call.Attempt(p.Attempt) }
 
 // Settles lists what e would settle without an answer: what a deadline, expiry,
-// grace, cancel or failure ends. Before such an event is decided the worker
+// grace, cancel, order or failure ends. Before such an event is decided the worker
 // revokes the claims of the attempts and, for a timer, looks whether INBOX
 // already holds an answer.
 func Settles(p Pinned, s State, e Event) []Pending {
@@ -114,6 +116,9 @@ func Settles(p Pinned, s State, e Event) []Pending {
 	all := e.Kind == Broken || e.Kind == Control && e.Control.Action == crumbs.ActionCancel
 	if e.Kind == TimerDue && e.Timer.V == s.Timer.V && !s.Run.DeadlineAt.IsZero() && due(s.Run.DeadlineAt, e.At) && s.Stop == nil {
 		all = true
+	}
+	if e.Kind == Ordered {
+		return ordered(p, s, e.Order)
 	}
 	if !all && (e.Kind != TimerDue || e.Timer.V != s.Timer.V) {
 		return nil
@@ -131,6 +136,19 @@ func Settles(p Pinned, s State, e Event) []Pending {
 		}
 	}
 	return out
+}
+
+// ordered is the attempt in flight that an order is about, none when it is stale.
+func ordered(p Pinned, s State, o *crumbs.RunOrder) []Pending {
+	if m := s.Model; m != nil && m.ID == o.CallID && m.Attempt == o.Attempt {
+		return []Pending{{Call: m.ID, Attempt: m.Attempt, Model: true, Queue: provider(p), SentAt: m.SentAt}}
+	}
+	for _, c := range s.Calls {
+		if c.ID == o.CallID && c.Phase == Dispatched && c.Attempt == o.Attempt {
+			return []Pending{{Call: c.ID, Attempt: c.Attempt, Queue: group(p, c.Leaf), SentAt: c.SentAt}}
+		}
+	}
+	return nil
 }
 
 func provider(p Pinned) string {

@@ -114,12 +114,30 @@ func (m *machine) event(kind string, w *wording) (core.Event, error) {
 		if n := w.number("size", 0); n > 0 {
 			e.Control.Reason = strings.Repeat("x", int(n))
 		}
+	case "order":
+		e.Kind, e.Order = core.Ordered, order(w)
 	case "failed":
 		e.Kind, e.Broken = core.Broken, fault.New(fault.Code(cmp.Or(w.values["error"], string(fault.InternalError))), "deciding failed")
 	default:
 		return e, fmt.Errorf("event %q", kind)
 	}
 	return e, nil
+}
+
+// order <call> redrive|answer|lost [json] attempt= by= reason= error=CODE.
+func order(w *wording) *crumbs.RunOrder {
+	call := crumbs.CallID(w.word(0))
+	o := &crumbs.RunOrder{Type: crumbs.TypeRunOrder, RunID: call.Run(), OrderID: "ord_1", CallID: call, Attempt: int(w.number("attempt", 1)), Action: w.word(1), Reason: w.text("reason")}
+	if len(w.plain) > 2 {
+		o.Result = json.RawMessage(strings.Join(w.plain[2:], " "))
+	}
+	if by := w.values["by"]; by != "" {
+		o.By = &crumbs.Principal{Issuer: "local", Subject: by}
+	}
+	if code := w.values["error"]; code != "" {
+		o.Error = fault.New(fault.Code(code), "said so")
+	}
+	return o
 }
 
 // requested <run> input= size= maxSteps= deadline= refused=CODE.

@@ -14,7 +14,7 @@ import (
 // transcript, arms the timer and closes the decision.
 func (d *decision) finish() {
 	s := &d.s
-	s.Version, s.Decision = Version, s.Decision+1
+	s.Decision++
 	d.suspend()
 	if s.Status == Suspended {
 		d.valueMax = SuspendedValueMax
@@ -39,6 +39,7 @@ func (d *decision) finish() {
 		s.Outbox.Crumbs = append(s.Outbox.Crumbs, Crumb{Seq: s.Seq, Type: base.Type, At: d.e.At, Body: d.value(body)})
 	}
 	s.Outbox.Intents = d.intents
+	s.Version = s.written()
 }
 
 func (d *decision) ordered() []crumb {
@@ -196,7 +197,7 @@ const (
 // each entry.
 func (s State) weight() int {
 	n := weightBase + s.Transcript.Bytes + weightEntry*(len(s.Calls)+len(s.Outbox.Crumbs)+len(s.Outbox.Intents)+len(s.Files)+len(s.Transcript.Segments))
-	n += len(s.Run.Goal) + weightEntry*len(s.Run.Metadata)
+	n += weightEntry*len(s.Rulings) + len(s.Run.Goal) + weightEntry*len(s.Run.Metadata)
 	for _, f := range slices.Concat(s.Run.Attachments, s.Files) {
 		n += len(f.URI) + len(f.Name)
 	}

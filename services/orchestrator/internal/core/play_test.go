@@ -84,6 +84,8 @@ func (p *play) act() {
 		p.at = p.at.Add(time.Duration(rapid.IntRange(1, 900).Draw(p.t, "wait")) * time.Second)
 	case n < 88:
 		p.fire()
+	case n < 91:
+		p.order()
 	case n < 96:
 		p.again()
 	case n < 99:
@@ -193,6 +195,44 @@ func (p *play) cancel() {
 	p.deliver(core.Event{Kind: core.Control, At: crumbs.At(p.at), Control: &crumbs.RunControl{Type: crumbs.TypeRunControl, RunID: "run_1", ControlID: "ctl_1", Action: crumbs.ActionCancel}})
 }
 
+// order is about an attempt in flight: one that was sent, or one before it. As in
+// the worker it gives way to an answer that INBOX holds.
+func (p *play) order() {
+	var o crumbs.RunOrder
+	switch n := rapid.IntRange(0, len(p.s.Calls)).Draw(p.t, "ordered"); {
+	case n < len(p.s.Calls):
+		o.CallID, o.Attempt = p.s.Calls[n].ID, p.s.Calls[n].Attempt
+	case p.s.Model != nil:
+		o.CallID, o.Attempt = p.s.Model.ID, p.s.Model.Attempt
+	default:
+		return
+	}
+	o.Attempt -= rapid.IntRange(0, 1).Draw(p.t, "stale") / max(1, o.Attempt)
+	o.Type, o.RunID, o.OrderID, o.By, o.Reason = crumbs.TypeRunOrder, "run_1", "ord_1", &crumbs.Principal{Issuer: "local", Subject: "ada"}, "ordered"
+	switch o.Action = rapid.SampledFrom([]string{crumbs.OrderLost, crumbs.OrderRedrive, crumbs.OrderAnswer}).Draw(p.t, "action"); {
+	case o.Action == crumbs.OrderLost:
+		o.Error = fault.New(fault.ToolLost, "nobody will take the call")
+	case o.Action == crumbs.OrderAnswer && rapid.Bool().Draw(p.t, "fails"):
+		o.Error = fault.New(rapid.SampledFrom([]fault.Code{fault.ToolError, fault.OutcomeUnknown}).Draw(p.t, "code"), "said so")
+	case o.Action == crumbs.OrderAnswer:
+		o.Result = p.value("outcome")
+	}
+	e := core.Event{Kind: core.Ordered, At: crumbs.At(p.at), Order: &o}
+	if !p.overtakes(e) {
+		p.deliver(e)
+	}
+}
+
+// overtakes reports whether INBOX holds an answer that an event would forestall.
+func (p *play) overtakes(e core.Event) bool {
+	for _, pending := range core.Settles(p.p, p.s, e) {
+		if slices.ContainsFunc(p.inbox, func(in core.Event) bool { return answers(in, pending) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // fire delivers the earliest timer, perhaps late, unless INBOX holds an answer
 // that it would overtake.
 func (p *play) fire() {
@@ -204,10 +244,8 @@ func (p *play) fire() {
 	if p.at.Before(e.At.Time) {
 		p.at = e.At.Time
 	}
-	for _, pending := range core.Settles(p.p, p.s, e) {
-		if slices.ContainsFunc(p.inbox, func(in core.Event) bool { return answers(in, pending) }) {
-			return
-		}
+	if p.overtakes(e) {
+		return
 	}
 	p.timers = p.timers[1:]
 	p.deliver(e)

@@ -199,19 +199,22 @@ func callsHaveOneOutcome(t *rapid.T) (func(played), func(*play)) {
 	}
 }
 
-// callsAreSentOnce: attempts are made by nobody but a redelivery to a worker,
-// which the claim rules.
+// callsAreSentOnce: an attempt is made once, the next one only when somebody orders
+// it; what a redelivery to a worker does, the claim rules.
 func callsAreSentOnce(t *rapid.T) (func(played), func(*play)) {
-	sent := map[crumbs.CallID]bool{}
+	sent := map[crumbs.CallID]int{}
 	return func(p played) {
 		if !p.changed() {
 			return
 		}
 		for _, i := range p.after.Outbox.Intents {
-			if i.Kind == core.SendTool && (sent[i.Call] || i.Attempt != 1) {
-				t.Fatalf("%s is sent again, as attempt %d", i.Call, i.Attempt)
+			if i.Kind != core.SendTool {
+				continue
 			}
-			sent[i.Call] = sent[i.Call] || i.Kind == core.SendTool
+			if again := p.event.Kind == core.Ordered; i.Attempt != sent[i.Call]+1 || again != (i.Attempt > 1) {
+				t.Fatalf("%s is sent as attempt %d, after %d, by %s", i.Call, i.Attempt, sent[i.Call], p.event.Kind)
+			}
+			sent[i.Call] = i.Attempt
 		}
 	}, nothing
 }

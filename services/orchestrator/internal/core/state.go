@@ -10,10 +10,6 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
 
-// Version of the State that this release writes. A release writes only versions
-// that the release before it reads.
-const Version = 1
-
 // Bounds of a run's record.
 const (
 	CallsMax           = 64        // calls of one turn that may be sent
@@ -28,6 +24,7 @@ const (
 	RecordMax          = 512 << 10
 	ReasonMax          = 4 << 10  // of the reason of a cancel
 	ErrorMax           = 16 << 10 // of an error's message told from outside
+	RulingsMax         = 8        // orders that are remembered
 	DefaultRetryCap    = 5 * time.Minute
 	rejectedByDefault  = "rejected by human"
 	finishStop         = "stop"
@@ -73,6 +70,7 @@ type State struct {
 	Timer      Timer         `json:"timer"`
 	Stop       *Stop         `json:"stop,omitempty"`
 	Result     *Result       `json:"result,omitempty"`
+	Rulings    []Ruling      `json:"rulings,omitempty"` // the last RulingsMax; since version 2
 	Outbox     Outbox        `json:"outbox"`
 
 	// Blobs are what this decision refers to by content; they are written before
@@ -170,7 +168,8 @@ type Call struct {
 	SentAt         crumbs.Time    `json:"sentAt,omitzero"`
 	StartBefore    crumbs.Time    `json:"startBefore,omitzero"`
 	Deadline       crumbs.Time    `json:"deadline,omitzero"`
-	Grace          crumbs.Time    `json:"grace,omitzero"` // it had started and was asked to stop
+	Grace          crumbs.Time    `json:"grace,omitzero"`    // it had started and was asked to stop
+	Started        bool           `json:"started,omitempty"` // an attempt before this one had started; since version 2
 	Question       *Question      `json:"question,omitempty"`
 	Approved       Value          `json:"approved,omitzero"` // the signed answer that lets it run
 	Outcome        crumbs.Outcome `json:"outcome,omitempty"`
@@ -182,6 +181,16 @@ type Question struct {
 	Kind      string      `json:"kind"`
 	AskedAt   crumbs.Time `json:"askedAt"`
 	ExpiresAt crumbs.Time `json:"expiresAt"`
+}
+
+// Ruling is an order that somebody gave and the run followed: what a second one
+// about the same attempt is told.
+type Ruling struct {
+	Action  string            `json:"action"` // crumbs.OrderRedrive or OrderAnswer
+	Call    crumbs.CallID     `json:"call"`
+	Attempt int               `json:"attempt"`
+	By      *crumbs.Principal `json:"by,omitempty"`
+	At      crumbs.Time       `json:"at"`
 }
 
 // Transcript is what the model is told: immutable segments in blobs, oldest
@@ -269,31 +278,6 @@ func blobName(run crumbs.RunID, data []byte) string {
 	return string(run) + "/" + hex.EncodeToString(sum[:])
 }
 
-// Encode renders the record. It fails with STATE_TOO_LARGE over RecordMax.
-func (s State) Encode() ([]byte, error) {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return nil, fault.Wrap(fault.InternalError, err, "the run's record does not encode")
-	}
-	if len(b) > RecordMax {
-		return nil, fault.New(fault.StateTooLarge, "the run's record would be %d bytes > limit %d", len(b), RecordMax)
-	}
-	return b, nil
-}
-
-// Decode reads a record. It fails with STATE_TOO_NEW for a version this release
-// does not know and INTERNAL_ERROR for bytes that are no record.
-func Decode(b []byte) (State, error) {
-	var s State
-	if err := json.Unmarshal(b, &s); err != nil {
-		return State{}, fault.Wrap(fault.InternalError, err, "the run's record does not decode")
-	}
-	if s.Version > Version {
-		return State{}, fault.New(fault.StateTooNew, "the record has version %d, this release reads up to %d", s.Version, Version)
-	}
-	return s, nil
-}
-
 // Final is the record of a run whose last Outbox is delivered: what an
 // idempotency key and `runs get` need, for as long as the run id is remembered.
 func (s State) Final() State {
@@ -333,5 +317,6 @@ func (s State) refs() []string {
 // Ended is s without anything that could still happen.
 func (s State) Ended() State {
 	s.Model, s.Retry, s.Calls, s.Stop = nil, nil, nil, nil
+	s.Version = s.written()
 	return s
 }

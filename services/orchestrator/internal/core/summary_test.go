@@ -17,31 +17,32 @@ func summary(t *testing.T, body []byte) string {
 	t.Helper()
 	var c struct {
 		crumbs.Base
-		ToolCallID   string           `json:"toolCallId"`
-		ToolName     string           `json:"toolName"`
-		Kind         string           `json:"kind"`
-		Outcome      string           `json:"outcome"`
-		Reason       string           `json:"reason"`
-		FinishReason string           `json:"finishReason"`
-		Text         string           `json:"text"`
-		Attempt      int              `json:"attempt"`
-		Effect       string           `json:"effect"`
-		Tools        []string         `json:"tools"`
-		ToolCallIDs  []string         `json:"toolCallIds"`
-		Input        json.RawMessage  `json:"input"`
-		Args         json.RawMessage  `json:"args"`
-		Result       json.RawMessage  `json:"result"`
-		Output       json.RawMessage  `json:"output"`
-		Response     json.RawMessage  `json:"response"`
-		Error        *fault.Error     `json:"error"`
-		Steps        int              `json:"steps"`
-		Limit        *crumbs.LimitHit `json:"limit"`
-		DurationMs   int64            `json:"durationMs"`
-		WaitedMs     int64            `json:"waitedMs"`
-		Usage        *crumbs.Usage    `json:"usage"`
-		Files        []crumbs.File    `json:"files"`
-		RetryAt      *crumbs.Time     `json:"retryAt"`
-		ExpiresAt    *crumbs.Time     `json:"expiresAt"`
+		ToolCallID   string            `json:"toolCallId"`
+		ToolName     string            `json:"toolName"`
+		Kind         string            `json:"kind"`
+		Outcome      string            `json:"outcome"`
+		Reason       string            `json:"reason"`
+		FinishReason string            `json:"finishReason"`
+		Text         string            `json:"text"`
+		Attempt      int               `json:"attempt"`
+		Effect       string            `json:"effect"`
+		Tools        []string          `json:"tools"`
+		ToolCallIDs  []string          `json:"toolCallIds"`
+		Input        json.RawMessage   `json:"input"`
+		Args         json.RawMessage   `json:"args"`
+		Result       json.RawMessage   `json:"result"`
+		Output       json.RawMessage   `json:"output"`
+		Response     json.RawMessage   `json:"response"`
+		Error        *fault.Error      `json:"error"`
+		Steps        int               `json:"steps"`
+		Limit        *crumbs.LimitHit  `json:"limit"`
+		DurationMs   int64             `json:"durationMs"`
+		WaitedMs     int64             `json:"waitedMs"`
+		Usage        *crumbs.Usage     `json:"usage"`
+		Files        []crumbs.File     `json:"files"`
+		RetryAt      *crumbs.Time      `json:"retryAt"`
+		ExpiresAt    *crumbs.Time      `json:"expiresAt"`
+		By           *crumbs.Principal `json:"by"`
 	}
 	if err := json.Unmarshal(body, &c); err != nil {
 		t.Fatal(err)
@@ -60,6 +61,9 @@ func summary(t *testing.T, body []byte) string {
 	add("kind=%s", c.Kind, c.Kind != "")
 	add("outcome=%s", c.Outcome, c.Outcome != "")
 	add("reason=%q", c.Reason, c.Reason != "")
+	if c.By != nil && c.Type != crumbs.TypeHumanResumed {
+		add("by=%s", c.By.Subject, true)
+	}
 	add("effect=%s", c.Effect, c.Effect != "")
 	add("tools=%v", c.Tools, c.Tools != nil)
 	add("text=%q", clipped(c.Text), c.Text != "")
@@ -136,6 +140,9 @@ func command(t *testing.T, c core.Command) string {
 		return s + told(body.Messages)
 	case crumbs.TypeToolCall:
 		s := fmt.Sprintf("%s %s group=%s after=%d %s", c.Type, body.CallID, body.Group, body.AfterSeq, body.Permission.Verdict)
+		if body.Attempt > 1 {
+			s += fmt.Sprintf(" attempt=%d", body.Attempt)
+		}
 		if body.Permission.Decision != nil {
 			s += " decision=signed args=" + short(body.Args)
 		}

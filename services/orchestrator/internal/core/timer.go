@@ -74,8 +74,7 @@ func (d *decision) modelLost(m *ModelCall) {
 
 // giveUp settles a call that had started and did not report in its grace.
 func (d *decision) giveUp(c *Call) {
-	tool, ok := d.p.Tools.Lookup(c.Leaf)
-	if ok && tool.Effect == crumbs.EffectOnce {
+	if d.isOnce(c) {
 		d.settleError(c, crumbs.OutcomeUnknown, fault.New(fault.OutcomeUnknown, "the call had started and its worker did not report: whether its effect happened is not known"), nil)
 		return
 	}
@@ -84,6 +83,12 @@ func (d *decision) giveUp(c *Call) {
 		code = fault.ToolCancelled
 	}
 	d.settleError(c, crumbs.OutcomeCancelled, fault.New(code, "the call was stopped and its worker did not report"), nil)
+}
+
+// isOnce reports whether a call must not happen twice.
+func (d *decision) isOnce(c *Call) bool {
+	tool, ok := d.p.Tools.Lookup(c.Leaf)
+	return ok && tool.Effect == crumbs.EffectOnce
 }
 
 // earliest is the next time something of the run is due, zero when nothing is.

@@ -143,6 +143,19 @@ func TestTranscript_AfterAnOutage(t *testing.T) {
 }
 func TestTranscript_StaleTimers(t *testing.T) { transcripts(t, "stale_timers") }
 
+// Orders about attempts in flight.
+
+func TestTranscript_F137_CallNobodyTakes(t *testing.T) {
+	transcripts(t, "order_lost", "order_lost_started", "order_lost_model")
+}
+func TestTranscript_Redrive(t *testing.T) {
+	transcripts(t, "order_redrive", "order_redrive_started", "order_redrive_model")
+}
+func TestTranscript_AnsweredByAnOperator(t *testing.T) {
+	transcripts(t, "order_answer", "order_answer_error", "order_answer_stopping")
+}
+func TestTranscript_OrdersThatChangeNothing(t *testing.T) { transcripts(t, "order_stale") }
+
 // Failed model attempts.
 
 func TestTranscript_CF_R08_ModelRetry(t *testing.T)   { transcripts(t, "model_retry") }

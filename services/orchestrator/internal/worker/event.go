@@ -41,7 +41,7 @@ func (w *Worker) event(ctx context.Context, e *entry, in *incoming, p core.Pinne
 		return event, p, nil
 	}
 	pending := core.Settles(p, e.state, event)
-	if in.timer {
+	if in.yields {
 		if err := w.inboxFirst(ctx, pending); err != nil {
 			return event, p, err
 		}

@@ -19,11 +19,11 @@ import (
 
 // incoming is a message of the orchestrator, decoded.
 type incoming struct {
-	kind  core.EventKind
-	run   crumbs.RunID
-	event core.Event
-	timer bool // a deadline must look into INBOX first
-	read  bool // the record was taken for absent once; read it now
+	kind   core.EventKind
+	run    crumbs.RunID
+	event  core.Event
+	yields bool // to an answer that waits in INBOX: a deadline, an order
+	read   bool // the record was taken for absent once; read it now
 
 	request     *crumbs.RunRequest
 	requestHash string
@@ -41,6 +41,8 @@ func (in *incoming) answers(i core.Intent) bool {
 		return i.Kind == core.SendTool && i.Call == in.event.Result.CallID && i.Attempt == in.event.Result.Attempt
 	case core.TimerDue:
 		return i.Kind == core.SetTimer && i.V == in.event.Timer.V
+	case core.Ordered:
+		return (i.Kind == core.SendModel || i.Kind == core.SendTool) && i.Call == in.event.Order.CallID && i.Attempt == in.event.Order.Attempt
 	case core.Control: // a cancel settles every call: it must not wait for a full queue
 		return i.Kind == core.SendModel || i.Kind == core.SendTool
 	}
@@ -96,6 +98,8 @@ func (w *Worker) decode(ctx context.Context, d *mesh.Delivery) (*incoming, error
 		}
 		carriable(r)
 		return &incoming{kind: core.CallResult, run: run, delivery: d, event: core.Event{Kind: core.CallResult, At: eventTime(d.Stored), Result: r}}, nil
+	case "run.order":
+		return w.decodeOrder(ctx, d)
 	case "approval.decision":
 		return w.decodeDecision(ctx, d)
 	case "timer.due":
@@ -107,7 +111,7 @@ func (w *Worker) decode(ctx context.Context, d *mesh.Delivery) (*incoming, error
 		if crumbs.TimerDueSubject(t.RunID, t.V) != d.Subject || t.At.IsZero() {
 			return nil, mesh.Dead(run, disagrees(d))
 		}
-		return &incoming{kind: core.TimerDue, run: run, timer: true, delivery: d, event: core.Event{Kind: core.TimerDue, At: eventTime(t.At.Time), Timer: t}}, nil
+		return &incoming{kind: core.TimerDue, run: run, yields: true, delivery: d, event: core.Event{Kind: core.TimerDue, At: eventTime(t.At.Time), Timer: t}}, nil
 	}
 	return nil, mesh.Dead("", fault.New(fault.NotAvailable, "subject %s: this version does not decide such messages", d.Subject))
 }
@@ -127,8 +131,8 @@ func carriable(r *crumbs.ToolResult) {
 	}
 }
 
-// checkStatus refuses a result that says none of what it may say: its call then
-// ends by its deadline, honestly.
+// checkStatus refuses a result, or an order, that says none of what it may say: its
+// call then ends by its deadline, honestly.
 func checkStatus(d *mesh.Delivery, status string, known ...string) error {
 	if slices.Contains(known, status) {
 		return nil
@@ -180,6 +184,21 @@ func (w *Worker) decodeControl(d *mesh.Delivery) (*incoming, error) {
 		return nil, mesh.Dead(run, fault.New(fault.NotAvailable, "control action %q: this version knows %q only", c.Action, crumbs.ActionCancel))
 	}
 	return &incoming{kind: core.Control, run: run, delivery: d, event: core.Event{Kind: core.Control, At: eventTime(d.Stored), Control: c}}, nil
+}
+
+func (w *Worker) decodeOrder(ctx context.Context, d *mesh.Delivery) (*incoming, error) {
+	o := &crumbs.RunOrder{}
+	run, err := w.body(ctx, d, 2, o)
+	if err != nil {
+		return nil, err
+	}
+	if crumbs.OrderSubject(o.CallID, o.Attempt) != d.Subject || o.RunID != run {
+		return nil, mesh.Dead(run, disagrees(d))
+	}
+	if err := checkStatus(d, o.Action, crumbs.OrderRedrive, crumbs.OrderAnswer, crumbs.OrderLost); err != nil {
+		return nil, mesh.Dead(run, err)
+	}
+	return &incoming{kind: core.Ordered, run: run, yields: true, delivery: d, event: core.Event{Kind: core.Ordered, At: eventTime(d.Stored), Order: o}}, nil
 }
 
 func (w *Worker) decodeDecision(ctx context.Context, d *mesh.Delivery) (*incoming, error) {

@@ -83,7 +83,7 @@ func (w *Worker) terminal(e *entry, in *incoming, at crumbs.Time) core.State {
 		s.Run.StartedAt = at
 	}
 	cause := fault.New(fault.InternalError, "the run's record could not be decided about; it was kept among the dead letters")
-	s.Version, s.Decision, s.Seq, s.Status = core.Version, s.Decision+1, s.Seq+1, core.Failed
+	s.Decision, s.Seq, s.Status = s.Decision+1, s.Seq+1, core.Failed
 	s.Run.EndedAt, s.Result, s.Timer.At = at, &core.Result{Error: cause, Steps: s.Step}, crumbs.Time{}
 	body, err := json.Marshal(&crumbs.AgentError{Base: crumbs.Base{Type: crumbs.TypeAgentError, RunID: in.run, AgentID: s.Run.Agent, SessionID: s.Run.Session,
 		Seq: s.Seq, Timestamp: at.UnixMilli(), Step: s.Step}, Error: cause, Steps: s.Step, DurationMs: at.Sub(s.Run.StartedAt.Time).Milliseconds()})
