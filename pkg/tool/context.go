@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/secret"
 )
 
 // Context is what a handler knows of its call. It is done when the call's
@@ -22,7 +23,11 @@ type Context struct {
 
 	Principal *crumbs.Principal // on whose behalf the run happens, nil when nobody said
 	Goal      string
-	Logger    *slog.Logger // never nil inside a handler
+	Logger    *slog.Logger // never nil inside a handler; masks Secrets
+
+	// Secrets is what may not leave with results, partials, errors and log lines
+	// of this call; never nil inside a handler. See Conceal.
+	Secrets *secret.Book
 
 	// Timeout and IdleTimeout bound this call; zero means the tool's own.
 	Timeout     time.Duration
@@ -30,6 +35,13 @@ type Context struct {
 
 	group *group
 }
+
+// Conceal makes a value a secret of this call: from here on its results, partials,
+// errors and log lines have `[name]` in its place, also where it stands encoded
+// (package secret says how). Whoever reads a credential calls it before using the
+// value. A value under secret.LengthMin bytes is not masked; one that cannot be is
+// INVALID_CONFIG.
+func (c Context) Conceal(name, value string) error { return c.Secrets.Add(name, value) }
 
 // Go runs f in a goroutine that belongs to the call: the call ends only after f
 // returned, an error of f fails it, and a panic of f is a TOOL_ERROR like a

@@ -9,6 +9,7 @@ import (
 
 	"github.com/crumbmesh/crumbmesh/pkg/argument"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/secret"
 )
 
 // InterruptGrace is how long a handler may take to return after its context is
@@ -53,14 +54,37 @@ func newExecution(t Tool, ctx Context, yield Yield) *execution {
 	}
 	parent := ctx.Context
 	ctx.Context, x.cancel = context.WithCancelCause(parent)
-	x.group = &group{cancel: x.cancel, logger: ctx.Logger, toolName: ctx.ToolName}
+	if ctx.Secrets == nil {
+		ctx.Secrets = secret.NewBook(nil)
+	}
+	ctx.Logger = ctx.Secrets.Logger(ctx.Logger)
+	x.group = &group{cancel: x.cancel, logger: ctx.Logger, failure: x.failure}
 	ctx.group = x.group
 	x.ctx = ctx
-	x.outlet = &outlet{yield: yield, plain: !t.stream}
+	x.outlet = &outlet{yield: yield, plain: !t.stream, masker: ctx.Secrets.Masker}
 	return x
 }
 
+// run executes the call; what it returns has no secret in it.
 func (x *execution) run(args json.RawMessage) (json.RawMessage, error) {
+	result, err := x.settled(args)
+	if err != nil {
+		return nil, x.ctx.Secrets.Masker().Fault(fault.From(err))
+	}
+	return masked(x.ctx.Secrets.Masker(), result)
+}
+
+// masked is a result or partial without secrets. It fails with PAYLOAD_TOO_LARGE
+// when their names are what makes it too large.
+func masked(m *secret.Masker, v json.RawMessage) (json.RawMessage, error) {
+	v = m.JSON(v)
+	if len(v) > ResultMax {
+		return nil, tooLarge(len(v))
+	}
+	return v, nil
+}
+
+func (x *execution) settled(args json.RawMessage) (json.RawMessage, error) {
 	defer x.cancel(nil)
 	stop := x.limits.watch(x.cancel, x.outlet)
 	defer stop()
@@ -95,7 +119,7 @@ func (x *execution) invoke(args json.RawMessage) ending {
 		result, err := x.tool.handler(x.ctx, args, x.outlet.send)
 		e.result = result
 		if err != nil {
-			return failure(x.ctx.ToolName, err)
+			return x.failure(err)
 		}
 		return nil
 	})
@@ -125,7 +149,7 @@ func (x *execution) settle(e ending) (json.RawMessage, error) {
 		return nil, cancelled(e.cause)
 	}
 	if e.err != nil {
-		return nil, failure(x.ctx.ToolName, e.err)
+		return nil, x.failure(e.err)
 	}
 	return checkResult(e.result)
 }
@@ -167,8 +191,9 @@ func tooDeep(depth int) *fault.Error {
 
 // outlet passes partials on, one at a time, until the call is over.
 type outlet struct {
-	plain bool
-	yield Yield
+	plain  bool
+	yield  Yield
+	masker func() *secret.Masker
 
 	mu     sync.Mutex
 	closed bool
@@ -185,7 +210,11 @@ func (o *outlet) send(v json.RawMessage) error {
 	if o.closed {
 		return fault.New(fault.ToolCancelled, "the call is over; nobody takes more partials")
 	}
-	if _, err := checkResult(v); err != nil {
+	v, err := checkResult(v)
+	if err != nil {
+		return err
+	}
+	if v, err = masked(o.masker(), v); err != nil {
 		return err
 	}
 	if o.busy != nil {

@@ -13,9 +13,9 @@ import (
 // group is the goroutines of one call. The first failure is kept and cancels
 // the call's context.
 type group struct {
-	cancel   context.CancelCauseFunc
-	logger   *slog.Logger
-	toolName string
+	cancel  context.CancelCauseFunc
+	logger  *slog.Logger
+	failure func(error) *fault.Error
 
 	wg    sync.WaitGroup
 	mu    sync.Mutex
@@ -28,7 +28,7 @@ func (g *group) start(f func() error) {
 		defer g.wg.Done()
 		err := guard(g.logger, func() error {
 			if err := f(); err != nil {
-				return failure(g.toolName, err)
+				return g.failure(err)
 			}
 			return nil
 		})

@@ -191,6 +191,9 @@ func (t Tool) Prepare(args json.RawMessage) (json.RawMessage, error) {
 // result that cannot be written as JSON, or is nested deeper than DepthMax, is
 // TOOL_RESULT_INVALID, one over ResultMax PAYLOAD_TOO_LARGE, arguments outside
 // the schema INVALID_ARGUMENTS; a partial is refused like a result.
+//
+// Results, partials and errors have the names of the call's secrets in their
+// places (Context.Conceal), arguments are the handler's as they came.
 func (t Tool) Run(ctx Context, args json.RawMessage, yield Yield) (json.RawMessage, error) {
 	if err := t.Check(args); err != nil {
 		return nil, err
@@ -208,13 +211,14 @@ func (t Tool) Run(ctx Context, args json.RawMessage, yield Yield) (json.RawMessa
 const ErrorMax = 4096
 
 // failure is err as the wire has it: a fault stays, anything else is TOOL_ERROR
-// with the error's message (bread T14).
-func failure(toolName string, err error) *fault.Error {
+// with the error's message (bread T14), masked before it is cut: half a secret
+// would not be found.
+func (x *execution) failure(err error) *fault.Error {
 	var f *fault.Error
 	if errors.As(err, &f) && f != nil {
 		return f
 	}
-	return fault.Wrap(fault.ToolError, err, "%s", clip(err.Error(), ErrorMax)).With("toolName", toolName)
+	return fault.Wrap(fault.ToolError, err, "%s", clip(x.ctx.Secrets.Masker().Text(err.Error()), ErrorMax)).With("toolName", x.ctx.ToolName)
 }
 
 func clip(s string, n int) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/crumbmesh/crumbmesh/pkg/argument"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/secret"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 )
 
@@ -17,6 +18,7 @@ import (
 type output struct {
 	yield   tool.Yield // nil: one document
 	tooMuch func()     // ends the program
+	masker  *secret.Masker
 
 	mu    sync.Mutex
 	buf   []byte
@@ -68,7 +70,7 @@ func (o *output) take() {
 		return
 	}
 	if !document(doc) {
-		o.refuse(fault.New(fault.ToolError, "the program streams, but line %d of its output is not a JSON document: %s", o.line, excerpt(doc)))
+		o.refuse(fault.New(fault.ToolError, "the program streams, but line %d of its output is not a JSON document: %s", o.line, o.excerpt(doc)))
 		return
 	}
 	o.last = doc
@@ -103,7 +105,7 @@ func (o *output) result() (json.RawMessage, *fault.Error) {
 	}
 	doc := bytes.TrimSpace(o.buf)
 	if !document(doc) {
-		return nil, fault.New(fault.ToolError, "the program's output is not one JSON document: %s", excerpt(doc))
+		return nil, fault.New(fault.ToolError, "the program's output is not one JSON document: %s", o.excerpt(doc))
 	}
 	return doc, nil
 }
@@ -117,7 +119,9 @@ func document(doc []byte) bool {
 // excerptMax is how much of a wrong output an error quotes, in bytes.
 const excerptMax = 200
 
-func excerpt(b []byte) string {
+// excerpt is masked before it is cut: half a secret would not be found.
+func (o *output) excerpt(doc []byte) string {
+	b := []byte(o.masker.Text(string(doc)))
 	if len(b) == 0 {
 		return "it wrote nothing"
 	}

@@ -9,12 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/secret"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 )
 
@@ -25,15 +25,15 @@ func (p Program) run(ctx tool.Context, args json.RawMessage, yield tool.Yield) (
 	if err != nil {
 		return nil, err
 	}
-	proc, err := p.start(env)
+	masker := ctx.Secrets.Masker()
+	proc, err := p.start(env, masker)
 	if err != nil {
 		return nil, err
 	}
-	proc.mask = p.mask(env)
 	if !p.Stream {
 		yield = nil
 	}
-	out := &output{yield: yield, tooMuch: proc.kill}
+	out := &output{yield: yield, tooMuch: proc.kill, masker: masker}
 	ended := proc.feed(args, out)
 	select {
 	case <-ended:
@@ -69,7 +69,6 @@ type process struct {
 	stdout *os.File
 	errors *os.File
 	stderr *tail
-	mask   *strings.Replacer
 	exited chan struct{} // closed when the program was waited for
 	err    error         // of Wait, once exited
 	cut    error         // why reading stdout stopped before its end
@@ -78,10 +77,10 @@ type process struct {
 	ended bool // the program was waited for: its id may name another one
 }
 
-func (p Program) start(env []string) (*process, error) {
+func (p Program) start(env []string, masker *secret.Masker) (*process, error) {
 	cmd := exec.Command(p.Command[0], p.Command[1:]...)
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = p.Dir, env, attributes()
-	proc := &process{cmd: cmd, stderr: &tail{max: StderrMax}, exited: make(chan struct{})}
+	proc := &process{cmd: cmd, stderr: &tail{max: StderrMax, text: masker.Stream()}, exited: make(chan struct{})}
 	var theirs []*os.File
 	pipe := func(childReads bool) (child, ours *os.File, err error) {
 		r, w, err := os.Pipe()
@@ -224,30 +223,36 @@ func (x *process) failure(name string) *fault.Error {
 		With("exitCode", x.cmd.ProcessState.ExitCode())
 }
 
-// explain adds the end of standard error to the message, without the values of
-// declared variables.
+// explain adds the end of standard error to the message.
 func (x *process) explain(f *fault.Error) *fault.Error {
 	c := *f
 	if stderr := x.stderr.String(); stderr != "" {
 		c.Message += ": " + stderr
 	}
-	c.Message = x.mask.Replace(c.Message)
 	return &c
 }
 
-// tail keeps the end of what is written to it. It is read only after the
-// writer has ended.
+// tail keeps the end of what is written to it, masked before it is cut: the rest
+// of a secret would not be found. It is read only after the writer has ended.
 type tail struct {
-	max int
-	buf []byte
+	max  int
+	text *secret.Stream
+	buf  []byte
 }
 
 func (t *tail) Write(b []byte) (int, error) {
-	t.buf = append(t.buf, b...)
-	if over := len(t.buf) - t.max; over > 0 {
-		t.buf = append(t.buf[:0], t.buf[over:]...)
-	}
+	t.keep(t.text.Write(string(b)))
 	return len(b), nil
 }
 
-func (t *tail) String() string { return string(bytes.ToValidUTF8(bytes.TrimSpace(t.buf), nil)) }
+func (t *tail) keep(s string) {
+	t.buf = append(t.buf, s...)
+	if over := len(t.buf) - t.max; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+}
+
+func (t *tail) String() string {
+	t.keep(t.text.Flush())
+	return string(bytes.ToValidUTF8(bytes.TrimSpace(t.buf), nil))
+}

@@ -18,9 +18,6 @@ const (
 	StderrMax = 4096
 	// KillAfter is the time between SIGTERM and SIGKILL.
 	KillAfter = 2 * time.Second
-	// maskMin is the shortest value of a declared variable that is masked in
-	// errors; a shorter one is no secret and may be any word.
-	maskMin = 8
 	// argvMax bounds the words of a command, envMax the variables it declares.
 	argvMax = 256
 	envMax  = 64
@@ -73,8 +70,10 @@ func (p Program) ready(ctx tool.Context) error {
 	return err
 }
 
-// environment returns what the program sees. It fails with CREDENTIAL_MISSING
-// naming the first declared variable that is not set or empty.
+// environment returns what the program sees; the values of declared variables are
+// secrets of the call from then on, since programs print what they were given. It
+// fails with CREDENTIAL_MISSING naming the first declared variable that is not set
+// or empty, with INVALID_CONFIG naming one that is too long to be masked.
 func (p Program) environment(ctx tool.Context) ([]string, error) {
 	lookup := p.Lookup
 	if lookup == nil {
@@ -93,21 +92,10 @@ func (p Program) environment(ctx tool.Context) ([]string, error) {
 			return nil, fault.New(fault.CredentialMissing, "the program declares the variable %s, which is not set where its worker runs: set it there, or take it off the tool's env", name).
 				With("name", name)
 		}
+		if err := ctx.Conceal(name, v); err != nil {
+			return nil, err
+		}
 		env = append(env, name+"="+v)
 	}
 	return env, nil
-}
-
-// mask returns what hides the values of the declared variables: the end of
-// standard error goes to the model, and programs print what they were given.
-func (p Program) mask(env []string) *strings.Replacer {
-	var pairs []string
-	for _, name := range p.Env {
-		for _, entry := range env {
-			if v, ok := strings.CutPrefix(entry, name+"="); ok && len(v) >= maskMin {
-				pairs = append(pairs, v, "["+name+"]")
-			}
-		}
-	}
-	return strings.NewReplacer(pairs...)
 }
