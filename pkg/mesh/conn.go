@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/secret"
 )
 
 // DefaultServer is where a mesh is looked for when nothing else is said.
@@ -32,6 +33,7 @@ type ConnectConfig struct {
 	Name      string                     // shown by the server
 	InProcess nats.InProcessConnProvider // an embedded server, instead of Server
 	Settings  Settings                   // zero value: DefaultSettings
+	Secrets   *secret.Book               // what this process knows and must not say; a new one when nil
 	Logger    *slog.Logger
 }
 
@@ -40,7 +42,10 @@ type Conn struct {
 	NATS     *nats.Conn
 	JS       jetstream.JetStream
 	Settings Settings
-	Log      *slog.Logger
+	Log      *slog.Logger // masks Secrets
+	// Secrets is what this process must not say: the credentials of the connection,
+	// and what whoever holds it adds. Never nil.
+	Secrets *secret.Book
 
 	violations atomic.Int64
 	mu         sync.Mutex
@@ -54,6 +59,9 @@ func Connect(_ context.Context, cfg ConnectConfig) (*Conn, error) {
 	c := &Conn{Settings: cfg.Settings.orDefault(), Log: cfg.Logger}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := c.conceal(cfg); err != nil {
+		return nil, err
 	}
 	opts := []nats.Option{
 		nats.Name(cfg.Name), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
@@ -79,7 +87,7 @@ func Connect(_ context.Context, cfg ConnectConfig) (*Conn, error) {
 	}
 	nc, err := nats.Connect(server, opts...)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "cannot reach NATS at %s: %v; start one with `crumb dev` or name another with --server", server, err)
+		return nil, fault.Wrap(fault.Unavailable, err, "cannot reach NATS at %s: %s; start one with `crumb dev` or name another with --server", redact(server), c.said(err, server))
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncTimeout(requestTimeout))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/secret"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 )
 
@@ -44,7 +45,7 @@ func (w *Worker) handle(ctx context.Context, d *mesh.Delivery) error {
 		return mesh.Retry(waitFor(d.Count), fault.New(fault.Unavailable, "call %s is in hand", a.key))
 	}
 	defer done()
-	r := &request{Worker: w, delivery: d, call: call, origin: origin, attempt: a, cancel: cancel, process: ctx}
+	r := &request{Worker: w, delivery: d, call: call, origin: origin, attempt: a, cancel: cancel, process: ctx, secrets: secret.NewBook(w.conn.Secrets)}
 	return r.work(inner)
 }
 
@@ -71,6 +72,7 @@ type request struct {
 	attempt  attempt
 	cancel   context.CancelCauseFunc // interrupts the handler
 	process  context.Context         // ends when this process gives its calls up
+	secrets  *secret.Book            // of this call, and of the process
 }
 
 // work decides what the request comes to.
@@ -200,7 +202,7 @@ func (r *request) context(ctx context.Context) tool.Context {
 		Context: ctx, AgentID: call.AgentID, RunID: call.RunID, SessionID: call.SessionID, CallID: call.CallID,
 		Attempt: call.Attempt, ToolName: call.ToolName,
 		Timeout: time.Duration(call.TimeoutMs) * time.Millisecond, IdleTimeout: time.Duration(call.IdleTimeoutMs) * time.Millisecond,
-		Logger: r.conn.Log.With("run", call.RunID, "call", call.CallID, "tool", call.ToolName),
+		Secrets: r.secrets, Logger: r.conn.Log.With("run", call.RunID, "call", call.CallID, "tool", call.ToolName),
 	}
 	if call.Context != nil {
 		c.Principal, c.Goal = call.Context.Principal, call.Context.Goal

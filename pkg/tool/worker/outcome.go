@@ -32,7 +32,7 @@ type outcome struct {
 // failed is the outcome of an error. An interrupted call is unknown when it must
 // not happen twice: how far its handler got nobody knows.
 func (r *request) failed(err error) outcome {
-	o := outcome{status: crumbs.StatusError, worker: r.cfg.Name, fault: bounded(fault.From(err))}
+	o := outcome{status: crumbs.StatusError, worker: r.cfg.Name, fault: bounded(r.secrets.Masker().Fault(fault.From(err)))}
 	switch o.fault.Code {
 	case fault.ToolCancelled:
 		o.status, o.interrupted = crumbs.StatusCancelled, true
