@@ -38,18 +38,27 @@ func newLive(conn *mesh.Conn) (jetstream.JetStream, error) {
 type deltas struct {
 	worker  *Worker
 	job     *job
+	veil    *veil
 	count   int // sent so far, which is the next index
 	pending []jetstream.PubAckFuture
 	lost    int
 }
 
-func (w *Worker) newDeltas(j *job) *deltas { return &deltas{worker: w, job: j} }
+func (w *Worker) newDeltas(j *job) *deltas {
+	return &deltas{worker: w, job: j, veil: newVeil(w.conn.Secrets.Masker())}
+}
 
 // send publishes an event without awaiting its ack, in pieces of bounded size.
 func (s *deltas) send(e turn.Event) {
 	if !s.job.call.Deltas {
 		return
 	}
+	for _, e := range s.veil.pass(e) {
+		s.emit(e)
+	}
+}
+
+func (s *deltas) emit(e turn.Event) {
 	switch e.Kind {
 	case turn.Text, turn.Reasoning, turn.InputDelta:
 		for piece := range pieces(e.Piece) {
@@ -117,8 +126,12 @@ func (s *deltas) publish(typ string, body any) {
 	}
 }
 
-// flush awaits the acks of all deltas, so that none comes after the result.
+// flush sends what was held back and awaits the acks of all deltas, so that none
+// comes after the result.
 func (s *deltas) flush() {
+	for _, e := range s.veil.rest() {
+		s.emit(e)
+	}
 	late := time.After(deltaAckWait)
 	for _, f := range s.pending {
 		s.await(f, late)

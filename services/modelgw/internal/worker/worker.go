@@ -144,6 +144,7 @@ func (w *Worker) run(ctx context.Context, f *flight, adapter Adapter) error {
 	if err != nil {
 		return err
 	}
+	result = masked(w.conn.Secrets.Masker(), result)
 	describe(span, result)
 	return w.answer(trace.ContextWithSpan(ctx, span), f.job, result)
 }
