@@ -8,7 +8,7 @@ import (
 
 // DeadWithheld is the header of a dead letter that names, with commas between
 // them, the fields whose values are not kept: they are for their receiver only
-// (DESIGN §11). Such a letter cannot be sent again as it is.
+// and no one else. Such a letter cannot be sent again as it is.
 const DeadWithheld = "crumb-dead-withheld"
 
 // withheldFields are the names of such fields, wherever they stand in a body.
