@@ -10,6 +10,13 @@ LINT_VERSION := v2.15.0
 LINT         := $(BIN)/golangci-lint-$(LINT_VERSION)
 NATS_VERSION := v0.5.1
 NATS         := $(BIN)/nats-$(NATS_VERSION)
+HELM_VERSION := v3.22.0
+HELM         := $(BIN)/helm-$(HELM_VERSION)
+KUBECTL_VALIDATE_VERSION := v0.0.4
+KUBECTL_VALIDATE         := $(BIN)/kubectl-validate-$(KUBECTL_VALIDATE_VERSION)
+KEDA_VERSION       := v2.21.0
+PROMETHEUS_VERSION := v0.85.0
+CRDS               := $(BIN)/crds-keda-$(KEDA_VERSION)-prometheus-$(PROMETHEUS_VERSION)
 
 .PHONY: help build image demo test test-all lint bench conformance clean
 
@@ -33,8 +40,9 @@ test: ## everything that needs Go only
 # that -run leaves out what a tagged build contains as well.
 E2E = $(sort $(dir $(shell git ls-files --cached --others --exclude-standard '*_test.go' | xargs grep -l '^//go:build e2e')))
 
-test-all: asyncapi containers $(NATS) ## the suites that need more than Go
-	NATS_CLI=$(abspath $(NATS)) $(GO) test -race -tags e2e -run '^TestE2E' $(PARALLEL) -timeout 15m $(addprefix ./,$(E2E))
+test-all: asyncapi containers $(NATS) $(HELM) $(KUBECTL_VALIDATE) $(CRDS) ## the suites that need more than Go
+	NATS_CLI=$(abspath $(NATS)) HELM=$(abspath $(HELM)) KUBECTL_VALIDATE=$(abspath $(KUBECTL_VALIDATE)) CRDS=$(abspath $(CRDS)) \
+		$(GO) test -race -tags e2e -run '^TestE2E' $(PARALLEL) -timeout 15m $(addprefix ./,$(E2E))
 
 # What builds and runs images, from the system's packages.
 CONTAINERS := buildah podman runc busybox
@@ -67,6 +75,21 @@ clean: ## what the targets above made
 $(LINT):
 	GOBIN=$(abspath $(BIN)) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	mv $(BIN)/golangci-lint $@
+
+$(HELM):
+	GOBIN=$(abspath $(BIN)) $(GO) install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+	mv $(BIN)/helm $@
+
+$(KUBECTL_VALIDATE):
+	GOBIN=$(abspath $(BIN)) $(GO) install sigs.k8s.io/kubectl-validate@$(KUBECTL_VALIDATE_VERSION)
+	mv $(BIN)/kubectl-validate $@
+
+# The definitions of the operators' kinds, from the operators' own modules.
+$(CRDS):
+	mkdir -p $@.new
+	install -m 644 "$$($(GO) mod download -json github.com/kedacore/keda/v2@$(KEDA_VERSION) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')"/config/crd/bases/*.yaml $@.new
+	install -m 644 "$$($(GO) mod download -json github.com/prometheus-operator/prometheus-operator@$(PROMETHEUS_VERSION) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')"/example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml $@.new
+	mv $@.new $@
 
 $(NATS):
 	GOBIN=$(abspath $(BIN)) $(GO) install github.com/nats-io/natscli/nats@$(NATS_VERSION)
