@@ -54,7 +54,11 @@ func TestHealth_SaysWhatTheServiceSays(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := httptest.NewServer(probeHandler(func() error { return c.health }))
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if c.health != nil && r.URL.Path == readyPath {
+					http.Error(w, c.health.Error(), http.StatusServiceUnavailable)
+				}
+			}))
 			t.Cleanup(s.Close)
 			asked, err := healthCommand{Address: s.Listener.Addr().String(), Live: c.live}.url()
 			if err != nil {
