@@ -13,9 +13,10 @@ import (
 )
 
 // Claim is the register that decides whether an attempt of a call starts:
-// none → started → revoked (docs/protocol.md).
+// none → started → revoked, and back from started to released when its worker
+// gives the start back (docs/protocol.md).
 type Claim struct {
-	State      string      `json:"state"` // started or revoked
+	State      string      `json:"state"` // started, released or revoked
 	Nonce      string      `json:"nonce,omitempty"`
 	Worker     string      `json:"worker,omitempty"`
 	MessageSeq uint64      `json:"messageSeq,omitempty"`
@@ -25,8 +26,9 @@ type Claim struct {
 
 // Claim states.
 const (
-	ClaimStarted = "started"
-	ClaimRevoked = "revoked"
+	ClaimStarted  = "started"
+	ClaimReleased = "released" // like none, but that earlier starts still count
+	ClaimRevoked  = "revoked"
 )
 
 // StartsMax is how often a call may be started and not finish before it counts
@@ -70,33 +72,66 @@ type Start struct {
 	Alive      func(ctx context.Context, worker string) (bool, error) // whether a holder is present
 }
 
+// Hold is the start that Begin wrote: what GiveBack takes back.
+type Hold struct {
+	key      string
+	claim    Claim
+	revision uint64
+}
+
 // Begin takes the claim of a call, directly before its handler. An ambiguous
 // write is read back and its nonce compared. It fails with UNAVAILABLE when
-// NATS does not answer: then nothing may be run.
-func (c *Claims) Begin(ctx context.Context, s Start) (Verdict, error) {
+// NATS does not answer: then nothing may be run. The Hold is set with VerdictRun.
+func (c *Claims) Begin(ctx context.Context, s Start) (Verdict, *Hold, error) {
 	var found Claim // most requests are the first: write at once, read when refused
 	var rev uint64
 	for {
 		verdict, err := judge(ctx, s, found)
 		if err != nil || verdict != VerdictRun {
-			return verdict, err
+			return verdict, nil, err
 		}
 		mine := Claim{State: ClaimStarted, Nonce: uuid.NewString(), Worker: s.Worker, MessageSeq: s.MessageSeq, Starts: found.Starts + 1, At: crumbs.At(time.Now())}
-		err = c.write(ctx, s.Key, mine, rev)
+		written, err := c.write(ctx, s.Key, mine, rev)
 		if err == nil {
-			return VerdictRun, nil
+			return VerdictRun, &Hold{s.Key, mine, written}, nil
 		}
 		lost := !errors.Is(err, ErrConflict)
 		if found, rev, err = c.readAfter(ctx, s.Key, err); err != nil {
-			return VerdictDrop, err
+			return VerdictDrop, nil, err
 		}
 		if lost && found.Nonce == mine.Nonce {
-			return VerdictRun, nil
+			return VerdictRun, &Hold{s.Key, mine, rev}, nil
 		}
 		if lost {
-			return VerdictDrop, fault.New(fault.Unavailable, "claim %s: the write got no answer and did not take place", s.Key)
+			return VerdictDrop, nil, fault.New(fault.Unavailable, "claim %s: the write got no answer and did not take place", s.Key)
 		}
 	}
+}
+
+// GiveBack takes a start back that came to nothing: its worker stops, and another
+// one may begin as if this one never had. Only who knows that the handler of a
+// `once` call was not entered may do that; any other call may run again anyway.
+// It reports false when the claim is not this start's any more: the call was
+// revoked, and its run waits for the outcome, or another worker took it over. It
+// fails with UNAVAILABLE or SHUTTING_DOWN when NATS does not answer: the start
+// then counts.
+func (c *Claims) GiveBack(ctx context.Context, h *Hold) (bool, error) {
+	free := h.claim
+	free.State, free.Starts, free.At = ClaimReleased, h.claim.Starts-1, crumbs.At(time.Now())
+	_, err := c.write(ctx, h.key, free, h.revision)
+	if err == nil {
+		return true, nil
+	}
+	found, _, err := c.readAfter(ctx, h.key, err)
+	switch {
+	case err != nil:
+		return false, err
+	case found.State == ClaimReleased && found.Nonce == h.claim.Nonce:
+		return true, nil
+	case found.State == ClaimStarted && found.Nonce == h.claim.Nonce:
+		return false, fault.New(fault.Unavailable, "claim %s: giving it back got no answer and did not take place", h.key)
+	}
+	return false, nil
 }
 
 // readAfter reads a claim after a write that failed. While the write's fate is
@@ -117,7 +152,7 @@ func (c *Claims) readAfter(ctx context.Context, key string, cause error) (Claim,
 // is present is waited for whatever the effect before the call is called lost.
 func judge(ctx context.Context, s Start, found Claim) (Verdict, error) {
 	switch {
-	case found.State == "":
+	case found.State == "", found.State == ClaimReleased:
 		return VerdictRun, nil
 	case found.State == ClaimRevoked, found.MessageSeq != s.MessageSeq:
 		return VerdictDrop, nil
@@ -159,7 +194,7 @@ func (c *Claims) Revoke(ctx context.Context, key string) (started bool, err erro
 			return found.Starts > 0, nil
 		}
 		found.State, found.At = ClaimRevoked, crumbs.At(time.Now())
-		if err := c.write(ctx, key, found, rev); err != nil {
+		if _, err := c.write(ctx, key, found, rev); err != nil {
 			if errors.Is(err, ErrConflict) {
 				continue
 			}
@@ -181,11 +216,10 @@ func (c *Claims) read(ctx context.Context, key string) (Claim, uint64, error) {
 	return claim, r.Revision, nil
 }
 
-func (c *Claims) write(ctx context.Context, key string, claim Claim, revision uint64) error {
+func (c *Claims) write(ctx context.Context, key string, claim Claim, revision uint64) (uint64, error) {
 	body, err := json.Marshal(claim)
 	if err != nil {
-		return fault.From(err)
+		return 0, fault.From(err)
 	}
-	_, err = c.bucket.CompareAndSet(ctx, key, body, revision, 0)
-	return err
+	return c.bucket.CompareAndSet(ctx, key, body, revision, 0)
 }

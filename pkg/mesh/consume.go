@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -10,19 +9,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
 
-// Pull loop timing: short pulls survive a leader change in a second where the
-// client's defaults stall for thirty.
 const (
-	pullExpiry    = 2 * time.Second
-	pullHeartbeat = 500 * time.Millisecond
-	pullBackoff   = 250 * time.Millisecond
-	pullQuiet     = 100 * time.Millisecond // of a pull that is being ended
-	loopStalled   = 15 * time.Second       // a loop without progress for this long is unhealthy
+	pullBackoff = 250 * time.Millisecond // after a pull that failed
+	loopStalled = 15 * time.Second       // a loop without progress for this long is unhealthy
 )
 
 // parkedMax bounds the goroutines that a loop keeps for its next messages.
@@ -37,7 +30,7 @@ type Delivery struct {
 	Sequence uint64    // its stream sequence
 	Count    int       // deliveries so far, this one included
 
-	msg jetstream.Msg
+	msg held
 }
 
 // Handler works on one message; what it returns settles it (see settle). Its
@@ -57,14 +50,13 @@ type Loop struct {
 	conn     *Conn
 	cfg      ConsumeConfig
 	handler  Handler
-	cons     jetstream.Consumer
 	progress atomic.Int64 // unix nanoseconds of the last answer from the server
 	err      atomic.Value // last error text of the loop
 	free     chan struct{}
 	pulling  atomic.Bool // the places that are not free wait for messages, not for handlers
 	held     sync.WaitGroup
-	parked   chan jetstream.Msg // to a goroutine that waits for its next message
-	waiting  atomic.Int32       // such goroutines
+	parked   chan *nats.Msg // to a goroutine that waits for its next message
+	waiting  atomic.Int32   // such goroutines
 	started  time.Time
 }
 
@@ -74,11 +66,7 @@ func (c *Conn) NewLoop(ctx context.Context, cfg ConsumeConfig, h Handler) (*Loop
 	if err := c.Verify(ctx, nil, map[string][]string{cfg.Stream: {cfg.Consumer}}); err != nil {
 		return nil, err
 	}
-	cons, err := c.JS.Consumer(ctx, cfg.Stream, cfg.Consumer)
-	if err != nil {
-		return nil, unavailable(err, "consumer "+cfg.Consumer)
-	}
-	l := &Loop{conn: c, cfg: cfg, handler: h, cons: cons, free: make(chan struct{}, cfg.Capacity), parked: make(chan jetstream.Msg), started: time.Now()}
+	l := &Loop{conn: c, cfg: cfg, handler: h, free: make(chan struct{}, cfg.Capacity), parked: make(chan *nats.Msg), started: time.Now()}
 	for range cfg.Capacity {
 		l.free <- struct{}{}
 	}
@@ -131,53 +119,64 @@ func (l *Loop) take(ctx context.Context) int {
 	}
 }
 
+// pull takes up to n messages off the queue and lets them be served. It ends when
+// the server ends the pull, which is in pullExpiry.
 func (l *Loop) pull(ctx, work context.Context, n int) (got int, err error) {
-	pullCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pullExpiry)
-	batch, err := l.cons.Fetch(n, jetstream.FetchContext(pullCtx), jetstream.FetchHeartbeat(pullHeartbeat))
+	p, err := l.conn.request(l.cfg.Stream, l.cfg.Consumer, n)
 	if err != nil {
-		cancel()
 		return 0, err
 	}
-	for {
+	silence := time.NewTimer(pullSilence)
+	defer silence.Stop()
+	for got < n {
 		select {
 		case <-ctx.Done():
 			l.held.Add(1)
-			go l.giveBack(batch, cancel)
+			go l.giveBack(p)
 			return got, nil
-		case m, ok := <-batch.Messages():
-			if !ok {
-				cancel()
-				err := batch.Error()
-				if errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
-					err = nil
-				}
+		case <-silence.C:
+			for _, m := range p.recall() {
+				l.hand(work, m)
+				got++
+			}
+			return got, fault.New(fault.Unavailable, "no word of the pull for %s", pullSilence)
+		case m := <-p.msgs:
+			silence.Reset(pullSilence)
+			said, err := status(m)
+			if said == wordOver {
+				p.end()
 				return got, err
 			}
-			got++
 			l.progress.Store(time.Now().UnixNano())
-			l.held.Add(1)
-			select {
-			case l.parked <- m:
-			default:
-				go l.serve(work, m)
+			if said == wordMessage {
+				l.hand(work, m)
+				got++
 			}
 		}
+	}
+	p.end()
+	return got, nil
+}
+
+// hand gives a message to a goroutine that serves it.
+func (l *Loop) hand(work context.Context, m *nats.Msg) {
+	l.held.Add(1)
+	select {
+	case l.parked <- m:
+	default:
+		go l.serve(work, m)
 	}
 }
 
-// giveBack returns what a pull still brings after the loop was told to stop, so
-// that it costs no AckWait; once nothing came for pullQuiet the pull is ended.
-func (l *Loop) giveBack(batch jetstream.MessageBatch, end context.CancelFunc) {
+// giveBack returns what a pull still brought after the loop was told to stop, at
+// once and when it is over, so that none of it comes here again.
+func (l *Loop) giveBack(p *pull) {
 	defer l.held.Done()
-	quiet := time.AfterFunc(pullQuiet, end)
-	defer quiet.Stop()
-	for m := range batch.Messages() {
-		quiet.Reset(pullQuiet)
-		if err := m.Nak(); err != nil {
+	for _, m := range p.recall() {
+		if err := (held{l.conn.NATS, m.Reply}).nak(); err != nil {
 			l.conn.Log.Debug("nak", "error", err)
 		}
 	}
-	end()
 }
 
 func (l *Loop) drain(stop context.CancelFunc) {
@@ -199,7 +198,7 @@ func (l *Loop) drain(stop context.CancelFunc) {
 
 // serve handles a message and then, until ctx ends, those it is handed while it
 // is parked: a fresh goroutine would grow its stack again for each message.
-func (l *Loop) serve(ctx context.Context, m jetstream.Msg) {
+func (l *Loop) serve(ctx context.Context, m *nats.Msg) {
 	for {
 		l.handle(ctx, m)
 		m = nil // a parked goroutine holds no body
@@ -216,15 +215,15 @@ func (l *Loop) serve(ctx context.Context, m jetstream.Msg) {
 	}
 }
 
-func (l *Loop) handle(ctx context.Context, m jetstream.Msg) {
+func (l *Loop) handle(ctx context.Context, m *nats.Msg) {
 	defer func() { l.free <- struct{}{}; l.held.Done() }()
 	meta, err := m.Metadata()
 	if err != nil {
-		l.conn.Log.Error("message without metadata", "subject", m.Subject(), "error", err)
+		l.conn.Log.Error("message without metadata", "subject", m.Subject, "error", err)
 		return
 	}
-	d := &Delivery{Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Stored: meta.Timestamp,
-		Sequence: meta.Sequence.Stream, Count: int(meta.NumDelivered), msg: m}
+	d := &Delivery{Subject: m.Subject, Header: m.Header, Data: m.Data, Stored: meta.Timestamp,
+		Sequence: meta.Sequence.Stream, Count: int(meta.NumDelivered), msg: held{l.conn.NATS, m.Reply}}
 	err = l.work(ctx, d)
 	if err != nil {
 		l.conn.Log.Log(ctx, levelOf(err), "message not done", "subject", d.Subject, "delivery", d.Count, "error", err)
@@ -256,7 +255,7 @@ func (l *Loop) guard(ctx context.Context, d *Delivery) (err error) {
 // keep sends InProgress each third of AckWait until the returned func is called.
 func (l *Loop) keep(d *Delivery) (quiet func()) {
 	return Every(l.conn.Settings.Heartbeat(), func() {
-		if err := d.msg.InProgress(); err != nil {
+		if err := d.msg.inProgress(); err != nil {
 			l.conn.Log.Debug("heartbeat", "subject", d.Subject, "error", err)
 		}
 	})

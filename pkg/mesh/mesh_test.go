@@ -92,14 +92,14 @@ func TestClaims_RevokeAfterStart(t *testing.T) {
 	ctx, claims := context.Background(), m.Conn.Claims()
 	alive := func(context.Context, string) (bool, error) { return false, nil }
 	start := mesh.Start{Key: "run_1.1.0.1", Worker: "w1", MessageSeq: 7, Effect: crumbs.EffectOnce, Alive: alive}
-	if v, err := claims.Begin(ctx, start); err != nil || v != mesh.VerdictRun {
+	if v, _, err := claims.Begin(ctx, start); err != nil || v != mesh.VerdictRun {
 		t.Fatalf("first start: %v %v", v, err)
 	}
-	if v, _ := claims.Begin(ctx, start); v != mesh.VerdictUnknown {
+	if v, _, _ := claims.Begin(ctx, start); v != mesh.VerdictUnknown {
 		t.Fatalf("redelivery of a once call whose holder is gone: %v, want unknown", v)
 	}
 	start.MessageSeq = 8
-	if v, _ := claims.Begin(ctx, start); v != mesh.VerdictDrop {
+	if v, _, _ := claims.Begin(ctx, start); v != mesh.VerdictDrop {
 		t.Fatalf("second request: %v, want drop", v)
 	}
 	for range 2 {
@@ -111,7 +111,7 @@ func TestClaims_RevokeAfterStart(t *testing.T) {
 		t.Fatalf("revoke of a claim nobody took: %v %v", started, err)
 	}
 	start.Key, start.Effect = "run_1.1.1.1", crumbs.EffectPure
-	if v, _ := claims.Begin(ctx, start); v != mesh.VerdictDrop {
+	if v, _, _ := claims.Begin(ctx, start); v != mesh.VerdictDrop {
 		t.Fatalf("start after revoke: %v, want drop", v)
 	}
 }

@@ -41,7 +41,8 @@ func Dead(run crumbs.RunID, reason error) error { return &deadError{run, reason}
 
 // settle is the one place that decides what becomes of a message: nil is
 // acknowledged (twice where a repeat costs), Retry and transient faults come
-// back later, SHUTTING_DOWN at once, Dead goes to the dead letters.
+// back later, at once with SHUTTING_DOWN or when the loop's grace is over, Dead
+// goes to the dead letters.
 func (c *Conn) settle(ctx context.Context, cfg ConsumeConfig, d *Delivery, err error) error {
 	var retry *retryError
 	var dead *deadError
@@ -49,22 +50,22 @@ func (c *Conn) settle(ctx context.Context, cfg ConsumeConfig, d *Delivery, err e
 	case err == nil && cfg.DoubleAck:
 		ctx, cancel := lastWord(ctx)
 		defer cancel()
-		return d.msg.DoubleAck(ctx)
+		return d.msg.doubleAck(ctx)
 	case err == nil:
-		return d.msg.Ack()
+		return d.msg.ack()
 	case errors.As(err, &retry):
-		return d.msg.NakWithDelay(retry.after)
+		return d.msg.nakWithDelay(retry.after)
 	case errors.As(err, &dead):
 		ctx, cancel := lastWord(ctx)
 		defer cancel()
 		if err := c.DeadLetter(ctx, cfg.Stream, dead.run, d, dead.err); err != nil {
-			return d.msg.NakWithDelay(backoff(d.Count))
+			return d.msg.nakWithDelay(backoff(d.Count))
 		}
-		return d.msg.TermWithReason(string(fault.From(dead.err).Code))
-	case fault.CodeOf(err) == fault.ShuttingDown:
-		return d.msg.Nak()
+		return d.msg.term(string(fault.From(dead.err).Code))
+	case fault.CodeOf(err) == fault.ShuttingDown, ctx.Err() != nil: // a fault of the drain is none of the message
+		return d.msg.nak()
 	default:
-		return d.msg.NakWithDelay(backoff(d.Count))
+		return d.msg.nakWithDelay(backoff(d.Count))
 	}
 }
 

@@ -28,7 +28,7 @@
 //     end a call in flight: `cancelled`, `cancelled`, MODEL_TIMEOUT.
 //   - A panic of an adapter is MODEL_ERROR of its call; nothing else notices.
 //   - A stopping gateway finishes what it holds for a grace; what is not finished
-//     goes back to the queue at once, without a result.
+//     goes back to the queue at once, without a result and without a start.
 //
 // # Non-goals
 //

@@ -72,6 +72,45 @@ func TestClaim_PoisonHolds(t *testing.T) {
 	holds(t, call(claim.Idempotent, claim.Faults{Crashes: 3, Cancel: true}), 30_000)
 }
 
+// Workers are replaced while they work, as in a rollout.
+func TestClaim_OnceHoldsUnderStops(t *testing.T) {
+	t.Parallel()
+	holds(t, call(claim.Once, claim.Faults{Stops: 2, Losses: 1, Republish: true, Expire: true, Cancel: true}), 20_000)
+}
+
+func TestClaim_IdempotentHoldsUnderStops(t *testing.T) {
+	t.Parallel()
+	holds(t, call(claim.Idempotent, claim.Faults{Stops: 2, Losses: 1, Cancel: true}), 20_000)
+}
+
+func TestClaim_HoldsUnderAStopAndACrash(t *testing.T) {
+	t.Parallel()
+	holds(t, call(claim.Once, claim.Faults{Stops: 1, Crashes: 1, Stale: true, Cancel: true}), 5_000)
+	holds(t, call(claim.Idempotent, claim.Faults{Stops: 1, Crashes: 1, Republish: true}), 10_000)
+}
+
+// A start that is given back is none: any number of them loses no call.
+func TestClaim_P20_StopsAreNoPoison(t *testing.T) {
+	t.Parallel()
+	got := explore(call(claim.Idempotent, claim.Faults{Stops: 4}))
+	if broken, found := got.Of(claim.FalseLost); found || !got.Complete || len(got.Violations) > 0 {
+		t.Errorf("complete: %v, %v %v", got.Complete, broken, got.Violations)
+	}
+}
+
+// What the cancel has taken stays taken.
+func TestClaim_P20_OnlyTheOwnStartIsGivenBack(t *testing.T) {
+	t.Parallel()
+	m := call(claim.Idempotent, claim.Faults{Stops: 1, Cancel: true})
+	needs(t, m, func(r *claim.Rules) { r.ReleaseOwn = false }, claim.StartAfterEnd)
+}
+
+func TestClaim_P20_AnEnteredOnceCallIsNotGivenBack(t *testing.T) {
+	t.Parallel()
+	m := call(claim.Once, claim.Faults{Stops: 1})
+	needs(t, m, func(r *claim.Rules) { r.ReleaseUntouched = false }, claim.EffectTwice)
+}
+
 func TestClaim_P4_NothingStartsAfterStartBefore(t *testing.T) {
 	t.Parallel()
 	needs(t, call(claim.Once, claim.Faults{Expire: true}), func(r *claim.Rules) { r.StartBefore = false }, claim.EffectTwice)
@@ -162,7 +201,7 @@ func Example_holderLives() {
 	// unknown without a cause, shortest trace (6 steps):
 	//    1  W1 receives request 1
 	//    2  W1 finds that it may start
-	//    3  W1 claims and starts
+	//    3  W1 claims
 	//    4  W2 receives request 1
 	//    5  W2 publishes unknown
 	//    6  O decides the result unknown

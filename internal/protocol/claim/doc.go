@@ -5,7 +5,8 @@
 // end the call first, by a cancel or by its deadline.
 //
 //	none ──compare-and-set before the handler──▶ started ──┐
-//	  └────────── cancel or deadline ──────────▶ revoked ◀─┘
+//	 │ ▲────────── given back by a stop ───────────┘       │
+//	 └─────────── cancel or deadline ──────────▶ revoked ◀─┘
 //
 // A claim that the orchestrator revokes unused proves that the call never runs.
 // One that it finds started gives the call a grace for its own result.

@@ -82,7 +82,7 @@ func (s *State) waits(request int8) bool {
 
 // mayExpire reports whether the claim may be gone by now.
 func (m Model) mayExpire(s *State) bool {
-	return m.Faults.Expire && s.claim.state != none && (!m.Rules.StartBefore || s.clock == pastClaimsExpiry)
+	return m.Faults.Expire && s.claim != (register{}) && (!m.Rules.StartBefore || s.clock == pastClaimsExpiry)
 }
 
 // holdsTime reports whether claims of this age cannot have expired yet, because

@@ -56,7 +56,7 @@ func (m Model) settle(s State, cancel bool) Move {
 	}
 	s.settling, s.cancelled = foundUnused, cancel
 	aged := m.Rules.AgeMatters && s.clock == pastClaimsExpiry
-	if s.claim.state == started || aged {
+	if s.claim.state == started || s.claim.starts > 0 || aged { // also a start that was not the one given back
 		s.settling = foundOnItsWay
 	}
 	if s.claim.state == none {

@@ -58,6 +58,13 @@ type Rules struct {
 	// AgeMatters: a claim found missing after it could have expired proves
 	// nothing, so the call is taken for started (P5).
 	AgeMatters bool
+	// ReleaseOwn: a worker that stops gives its start back only by a
+	// compare-and-set on the claim as it wrote it (P20). Without it the claim is
+	// overwritten, whoever has it.
+	ReleaseOwn bool
+	// ReleaseUntouched: of a `once` call only a start whose handler was not
+	// entered is given back (P20).
+	ReleaseUntouched bool
 }
 
 // Protocol returns the rules as they are built.
@@ -65,6 +72,7 @@ func Protocol() Rules {
 	return Rules{
 		StartBefore: true, Revoke: true, Nonce: true, Deadline: true, ResultOnce: true,
 		HolderLives: true, StartsCounted: true, AnswersFirst: true, AgeMatters: true,
+		ReleaseOwn: true, ReleaseUntouched: true,
 	}
 }
 
@@ -73,6 +81,7 @@ func Protocol() Rules {
 // idle worker at any moment, also while another still works on it.
 type Faults struct {
 	Crashes   int8 // a worker loses its memory and its id, at any line
+	Stops     int8 // a worker is stopped gracefully and gives up what it has in hand, at any line
 	Losses    int8 // the answer to a claim's write or to an ack is lost
 	Stale     bool // a look at the claim may be from before it was written
 	Republish bool // the request is stored a second time, at any distance

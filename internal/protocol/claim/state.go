@@ -27,6 +27,7 @@ const (
 	looking          // it has the request, arguments and credentials are settled
 	taking           // it has found that it may start; next is the compare-and-set
 	unsure           // the answer to that write was lost: read back
+	claimed          // the claim is its own, the handler is not entered
 	running          // the handler has started, its effect has not happened
 	effected         // the effect has happened
 	publishing       // its result is stored or was refused; next is the ack
@@ -94,8 +95,9 @@ type State struct {
 	outcome    Outcome
 	settling   settling
 	cancelled  bool // settling was begun by a cancel, not by the deadline
-	holderDied bool
+	holderDied bool // or was stopped in the middle
 	crashes    int8
+	stops      int8
 	losses     int8
 }
 

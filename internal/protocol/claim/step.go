@@ -35,6 +35,12 @@ const (
 	interrupted
 	acknowledged
 	ackLost
+	entered
+	gaveBack
+	gaveBackAnswerLost
+	gaveBackNotStored
+	gaveBackInVain
+	stopped
 )
 
 // Step is one line of a trace.
@@ -110,11 +116,11 @@ func (s Step) ofWorker() string {
 	case publishedResult:
 		return fmt.Sprintf("publishes %s", s.outcome)
 	case claims:
-		return "claims and starts"
+		return "claims"
 	case claimsAnswerLost:
 		return "claims, the answer is lost"
 	case takesOver:
-		return "takes the claim over and starts"
+		return "takes the claim over"
 	case takesOverAnswerLost:
 		return "takes the claim over, the answer is lost"
 	case answerLost:
@@ -122,13 +128,25 @@ func (s Step) ofWorker() string {
 	case claimChanged:
 		return "finds the claim changed: looks again"
 	case ownClaim:
-		return "reads the claim back, takes it for its own and starts"
+		return "reads the claim back and takes it for its own"
 	case notOwnClaim:
 		return "reads the claim back, it is not its own: looks again"
+	case entered:
+		return "starts the handler"
+	case gaveBack:
+		return "stops: gives the claim back, naks"
+	case gaveBackAnswerLost:
+		return "stops: gives the claim back, the answer is lost; naks"
+	case gaveBackNotStored:
+		return "stops: fails to give the claim back; naks"
+	case gaveBackInVain:
+		return fmt.Sprintf("stops: finds the claim revoked, publishes %s", s.outcome)
+	case stopped:
+		return "stops before it has claimed: naks"
 	case effect:
 		return "EFFECT"
 	case interrupted:
-		return fmt.Sprintf("sees the claim revoked, interrupts the handler, publishes %s", s.outcome)
+		return fmt.Sprintf("interrupts the handler, publishes %s", s.outcome)
 	case acknowledged:
 		return fmt.Sprintf("acks request %d", s.request+1)
 	case ackLost:

@@ -7,6 +7,9 @@ func (m Model) worker(s State, i int8, out []Move) []Move {
 	if s.workers[i].phase != idle && s.crashes < m.Faults.Crashes {
 		out = append(out, crash(s, i))
 	}
+	if s.workers[i].phase != idle && s.stops < m.Faults.Stops {
+		out = m.stop(s, i, out)
+	}
 	switch s.workers[i].phase {
 	case idle:
 		return m.receive(s, i, out)
@@ -16,6 +19,8 @@ func (m Model) worker(s State, i int8, out []Move) []Move {
 		return m.take(s, i, out)
 	case unsure:
 		return append(out, m.readBack(s, i))
+	case claimed:
+		return append(out, enter(s, i))
 	case running, effected:
 		return m.run(s, i, out)
 	default:
@@ -138,14 +143,20 @@ func (m Model) loseAnswer(s State, i int8, what action, out []Move) []Move {
 	return append(out, Move{To: s, Step: Step{action: what, worker: i}, Fault: true})
 }
 
-// start runs the handler of worker i.
+// start lets worker i go on to its handler.
 func (m Model) start(s State, i int8, how action) Move {
-	s.workers[i].phase = running
+	s.workers[i].phase = claimed
 	var broken search.Invariant
 	if s.outcome == Cancelled || s.outcome == Lost {
 		broken = StartAfterEnd
 	}
 	return Move{To: s, Step: Step{action: how, worker: i}, Breaks: broken}
+}
+
+// enter runs the handler of worker i.
+func enter(s State, i int8) Move {
+	s.workers[i].phase = running
+	return Move{To: s, Step: Step{action: entered, worker: i}}
 }
 
 // readBack settles an ambiguous write.

@@ -73,6 +73,7 @@ type request struct {
 	cancel   context.CancelCauseFunc // interrupts the handler
 	process  context.Context         // ends when this process gives its calls up
 	secrets  *secret.Book            // of this call, and of the process
+	hold     *mesh.Hold              // the claim, once it is this request's
 }
 
 // work decides what the request comes to.
@@ -133,16 +134,19 @@ func (r *request) admit(c tool.Context, t tool.Tool) error {
 // begin takes the claim. It fails with SHUTTING_DOWN once the worker was told to
 // stop: what did not start goes back to the queue. A cancel that comes now does
 // not cut the write short, which would leave its outcome open.
-func (r *request) begin() (mesh.Verdict, error) {
+func (r *request) begin() (verdict mesh.Verdict, err error) {
 	select {
 	case <-r.stopping:
 		return mesh.VerdictDrop, fault.New(fault.ShuttingDown, "the worker is stopping")
 	default:
 	}
-	return r.claims.Begin(r.process, mesh.Start{
+	ctx, cancel := r.lastWords()
+	defer cancel()
+	verdict, r.hold, err = r.claims.Begin(ctx, mesh.Start{
 		Key: r.attempt.key, Worker: r.cfg.Name, MessageSeq: r.attempt.message, Effect: effectOf(r.call),
 		Past: !time.Now().Before(r.call.DeadlineAt.Time), Alive: r.holderAlive,
 	})
+	return verdict, err
 }
 
 // holderAlive reports whether the holder of a started claim may still answer.
@@ -214,7 +218,7 @@ func (r *request) context(ctx context.Context) tool.Context {
 func (r *request) execute(c tool.Context, t tool.Tool) outcome {
 	if err := context.Cause(c); err != nil {
 		// Cancelled before the handler: nothing happened, whatever the effect.
-		return outcome{status: crumbs.StatusCancelled, worker: r.cfg.Name, fault: fault.From(errCancelled()), interrupted: true}
+		return outcome{status: crumbs.StatusCancelled, worker: r.cfg.Name, fault: fault.From(errCancelled()), interrupted: true, untouched: true}
 	}
 	started := time.Now()
 	ctx, span := otel.Tracer(tracerName).Start(c.Context, "execute_tool "+r.call.ToolName)

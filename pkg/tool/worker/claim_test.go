@@ -1,10 +1,13 @@
 package worker_test
 
 import (
+	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/crumbmesh/crumbmesh/internal/meshtest"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
@@ -444,4 +447,104 @@ func TestWorker_DrainInterruptsAfterTheGrace(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Rollouts replace a worker in the middle of a call more often than a call may be
+// started: it costs the call no start and no wait, and the last worker ends it.
+func TestWorker_P20_DrainCostsNoStart(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		entered := make(chan struct{}, 1)
+		hang := counting("slow", crumbs.EffectIdempotent, func(ctx tool.Context, _ input) (any, error) {
+			entered <- struct{}{}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		req := call(t, hang.Tool, `{"n":1}`)
+		l.send(req)
+		const drains = 2 * mesh.StartsMax
+		for range drains {
+			_, stop := l.serve(worker.Config{Grace: time.Second}, hang.Tool)
+			<-entered
+			stop()
+			if c := l.claim(req); c.State != mesh.ClaimReleased || c.Starts != 0 {
+				t.Fatalf("claim %+v", c)
+			}
+		}
+		quick := counting("slow", crumbs.EffectIdempotent, double)
+		start := time.Now()
+		l.serve(worker.Config{Name: "last"}, quick.Tool)
+		r := l.result()
+		wantStatus(t, r, crumbs.StatusOK, "")
+		if r.Delivery != drains+1 || r.Attempt != 1 || !time.Now().Equal(start) {
+			t.Errorf("attempt %d, delivery %d after %s", r.Attempt, r.Delivery, time.Since(start))
+		}
+		if c := l.claim(req); c.State != mesh.ClaimStarted || c.Starts != 1 || c.Worker != "last" {
+			t.Errorf("claim %+v", c)
+		}
+		wait(time.Second)
+		l.settled()
+	})
+}
+
+// The process ends between the claim and the handler: nothing happened, so the call
+// goes on elsewhere, whatever its effect.
+func TestWorker_P20_OnceThatWasNotEnteredIsGivenBack(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		process, end := context.WithCancel(t.Context())
+		conn := l.Connect("worker", meshtest.Tap(func(subject string) meshtest.Verdict {
+			if strings.HasPrefix(subject, "$KV.claims.") {
+				end()
+			}
+			return meshtest.Pass
+		}))
+		c := counting("pay", crumbs.EffectOnce, double)
+		w, err := worker.New(t.Context(), worker.Config{Group: group, Name: "w1"}, conn, c.Tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := call(t, c.Tool, `{"n":1}`)
+		body, err := json.Marshal(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = w.Handle(process, &mesh.Delivery{Subject: crumbs.ToolCallSubject(group, run), Data: body, Sequence: 1, Count: 1})
+		if fault.CodeOf(err) != fault.ShuttingDown {
+			t.Errorf("got %v", err)
+		}
+		if c := l.claim(req); c.State != mesh.ClaimReleased || c.Starts != 0 {
+			t.Errorf("claim %+v", c)
+		}
+		c.want(t, 0)
+		l.send(req)
+		l.serve(worker.Config{Name: "w2"}, c.Tool)
+		wantStatus(t, l.result(), crumbs.StatusOK, "")
+		c.want(t, 1)
+	})
+}
+
+// A cancel takes the claim while the worker stops: the call is not given back to
+// nobody, its run gets the outcome.
+func TestWorker_P20_RevokedWhileItStops(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		entered := make(chan struct{})
+		var req crumbs.ToolCall
+		hang := counting("slow", crumbs.EffectIdempotent, func(ctx tool.Context, _ input) (any, error) {
+			close(entered)
+			<-ctx.Done()
+			if started, err := l.Conn.Claims().Revoke(context.Background(), req.CallID.Attempt(1)); err != nil || !started {
+				t.Errorf("revoked: %v %v", started, err)
+			}
+			return nil, ctx.Err()
+		})
+		req = call(t, hang.Tool, `{"n":1}`)
+		_, stop := l.serve(worker.Config{Grace: time.Millisecond}, hang.Tool)
+		l.send(req)
+		<-entered
+		stop()
+		wantStatus(t, l.result(), crumbs.StatusCancelled, fault.ToolCancelled)
+		l.settled()
+	})
 }

@@ -13,6 +13,9 @@
 //   - A call whose effect is once is never started a second time. When its worker
 //     is gone its outcome is unknown, and when its handler was interrupted too,
 //     never cancelled.
+//   - A worker that stops lets its calls go on for the grace. Then it gives those
+//     that may run again back, claim and message, at no cost to the call; `once`
+//     calls end as unknown.
 //   - Nothing starts after startBefore, after a revoke, or while stopping.
 //   - A result that exists is published until it is stored; only then the message
 //     is acknowledged, and that acknowledgement awaited.

@@ -23,6 +23,7 @@ type outcome struct {
 	result      json.RawMessage
 	fault       *fault.Error
 	interrupted bool // by a limit, a cancel or this process stopping
+	untouched   bool // the handler was not entered
 	worker      string
 	started     time.Time
 	took        time.Duration

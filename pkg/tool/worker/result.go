@@ -16,30 +16,58 @@ import (
 const (
 	blobRetryMin = 100 * time.Millisecond
 	blobRetryMax = 2 * time.Second
-	// lastWords is how long a process that gives its calls up still tries to
-	// store the outcome of an interrupted one.
-	lastWords = 5 * time.Second
+	// lastWordsMax is how long a process that gives its calls up still tries to
+	// store the outcome of one, or to settle its claim.
+	lastWordsMax = 5 * time.Second
 )
 
-// answer stores the one result of an attempt. A call that may run again is given
-// back instead when this process interrupted it only because it stops.
-// A cancel of the call does not stop its result: the run waits for it.
+// answer stores the one result of an attempt. A call that may run again, or whose
+// handler was not entered, is given back instead when this process interrupted it
+// only because it stops. A cancel of the call does not stop its result: the run
+// waits for it.
 func (r *request) answer(o outcome) error {
-	stopping := r.process.Err() != nil
-	if stopping && o.interrupted && effectOf(r.call) != crumbs.EffectOnce {
-		return fault.New(fault.ShuttingDown, "the worker stopped in the middle of call %s", r.attempt.key)
+	if r.process.Err() != nil && o.interrupted && (o.untouched || effectOf(r.call) != crumbs.EffectOnce) {
+		if err := r.giveBack(); err != nil {
+			return err
+		}
 	}
-	err := r.store(r.process, o)
-	if err != nil && r.process.Err() != nil {
-		last, cancel := context.WithTimeout(context.WithoutCancel(r.process), lastWords)
-		defer cancel()
-		err = r.store(last, o)
-	}
-	if err != nil {
+	ctx, cancel := r.lastWords()
+	defer cancel()
+	if err := r.store(ctx, o); err != nil {
 		return fault.Wrap(fault.ShuttingDown, err, "the result of call %s is not stored", r.attempt.key)
 	}
 	r.running.finish(r.attempt)
 	return nil
+}
+
+// lastWords ends lastWordsMax after the process gave its calls up. What must not be
+// left open, a claim or a result, is written under it.
+func (r *request) lastWords() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.process))
+	forget := context.AfterFunc(r.process, func() {
+		t := time.AfterFunc(lastWordsMax, cancel)
+		context.AfterFunc(ctx, func() { t.Stop() })
+	})
+	return ctx, func() { forget(); cancel() }
+}
+
+// giveBack takes the start back, so that it costs the call nothing, and fails with
+// SHUTTING_DOWN, which sends the message to another worker at once. It returns nil
+// when the call was revoked meanwhile: then its run waits for the outcome.
+func (r *request) giveBack() error {
+	ctx, cancel := r.lastWords()
+	defer cancel()
+	back, err := r.claims.GiveBack(ctx, r.hold)
+	switch {
+	case err != nil:
+		r.conn.Log.Warn("claim not given back; the start counts", "call", r.attempt.key, "error", err)
+	case !back:
+		claim, err := r.claims.Get(ctx, r.attempt.key)
+		if err == nil && claim.State == mesh.ClaimRevoked {
+			return nil
+		}
+	}
+	return fault.New(fault.ShuttingDown, "the worker stopped in the middle of call %s; another one takes it", r.attempt.key)
 }
 
 // store repeats until the result is stored or ctx ends; the consume loop keeps

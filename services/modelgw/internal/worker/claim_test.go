@@ -30,7 +30,7 @@ func TestWorker_P11_RedeliveryRunsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := mesh.Start{Key: "run_1.1.m.1", Worker: "dead", MessageSeq: seq, Effect: crumbs.EffectIdempotent}
-		if v, err := b.Conn.Claims().Begin(ctx, start); err != nil || v != mesh.VerdictRun {
+		if v, _, err := b.Conn.Claims().Begin(ctx, start); err != nil || v != mesh.VerdictRun {
 			t.Fatalf("claim: %v %v", v, err)
 		}
 		before := time.Now()
@@ -185,7 +185,7 @@ func TestWorker_P7_Poison(t *testing.T) {
 		seq := b.Send(gatewaytest.Call("run_1"))
 		for range mesh.StartsMax {
 			start := mesh.Start{Key: "run_1.1.m.1", Worker: "dead", MessageSeq: seq, Effect: crumbs.EffectIdempotent}
-			if v, err := b.Conn.Claims().Begin(context.Background(), start); err != nil || v != mesh.VerdictRun {
+			if v, _, err := b.Conn.Claims().Begin(context.Background(), start); err != nil || v != mesh.VerdictRun {
 				t.Fatalf("claim: %v %v", v, err)
 			}
 		}

@@ -118,3 +118,28 @@ func TestWorker_ShutdownGivesTheCallBack(t *testing.T) {
 		stop()
 	})
 }
+
+// Rollouts replace a gateway in the middle of an answer more often than a call may
+// be started.
+func TestWorker_P20_ShutdownCostsNoStart(t *testing.T) {
+	t.Parallel()
+	meshtest.Virtual(t, func(t *testing.T) {
+		b := gatewaytest.Start(t)
+		b.Send(gatewaytest.Call("run_1"))
+		for range 2 * mesh.StartsMax {
+			a, started := hangs()
+			stop := serve(t, b, a, func(c *mesh.ConsumeConfig) { c.Grace = time.Second })
+			<-started
+			stop()
+			if c, err := b.Conn.Claims().Get(context.Background(), "run_1.1.m.1"); err != nil || c.State != mesh.ClaimReleased || c.Starts != 0 {
+				t.Fatalf("claim %+v, %v", c, err)
+			}
+		}
+		start := time.Now()
+		stop := serve(t, b, says("at last"))
+		if r := b.Result(); r.Status != crumbs.StatusOK || !time.Now().Equal(start) {
+			t.Errorf("after %s: %+v", time.Since(start), r.ModelResult)
+		}
+		stop()
+	})
+}

@@ -112,7 +112,7 @@ func (w *Worker) handle(ctx context.Context, j *job) error {
 // claim runs the call if its claim is this worker's.
 func (w *Worker) claim(ctx context.Context, f *flight, adapter Adapter) error {
 	j := f.job
-	verdict, err := w.claims.Begin(ctx, mesh.Start{
+	verdict, hold, err := w.claims.Begin(ctx, mesh.Start{
 		Key: j.key(), Worker: j.worker, MessageSeq: j.sequence, Effect: crumbs.EffectIdempotent,
 		Past: !time.Now().Before(j.call.DeadlineAt.Time), Alive: w.conn.Alive,
 	})
@@ -121,7 +121,7 @@ func (w *Worker) claim(ctx context.Context, f *flight, adapter Adapter) error {
 	}
 	switch verdict {
 	case mesh.VerdictRun:
-		return w.run(ctx, f, adapter)
+		return w.run(ctx, f, hold, adapter)
 	case mesh.VerdictPoison:
 		return w.giveUp(ctx, j)
 	case mesh.VerdictWait:
@@ -133,8 +133,8 @@ func (w *Worker) claim(ctx context.Context, f *flight, adapter Adapter) error {
 }
 
 // run generates the turn and stores its result. Only a shutdown leaves the
-// request to another gateway.
-func (w *Worker) run(ctx context.Context, f *flight, adapter Adapter) error {
+// request to another gateway, and gives the claim back to it.
+func (w *Worker) run(ctx context.Context, f *flight, hold *mesh.Hold, adapter Adapter) error {
 	callCtx, span := w.startSpan(f.ctx, f.job)
 	defer span.End()
 	unwatch := w.watch(callCtx, f)
@@ -142,11 +142,45 @@ func (w *Worker) run(ctx context.Context, f *flight, adapter Adapter) error {
 	result, err := w.generate(callCtx, f.job, adapter)
 	f.stop(nil)
 	if err != nil {
-		return err
+		if result, err = w.giveBack(ctx, f.job, hold, err); err != nil {
+			return err
+		}
 	}
 	result = masked(w.conn.Secrets.Masker(), result)
 	describe(span, result)
-	return w.answer(trace.ContextWithSpan(ctx, span), f.job, result)
+	if err = w.answer(trace.ContextWithSpan(ctx, span), f.job, result); err != nil && ctx.Err() != nil {
+		last, cancel := lastWords(trace.ContextWithSpan(ctx, span))
+		defer cancel()
+		err = w.answer(last, f.job, result) // paid for: not to be asked again
+	}
+	return err
+}
+
+// giveBack takes the start back, so that it costs the call nothing, and returns
+// cause, which sends the request to another gateway at once. Of a call that was
+// revoked meanwhile it returns the result instead.
+func (w *Worker) giveBack(ctx context.Context, j *job, hold *mesh.Hold, cause error) (crumbs.ModelResult, error) {
+	ctx, cancel := lastWords(ctx)
+	defer cancel()
+	back, err := w.claims.GiveBack(ctx, hold)
+	switch {
+	case err != nil:
+		w.conn.Log.Warn("claim not given back; the start counts", "call", j.call.CallID, "attempt", j.call.Attempt, "error", err)
+	case !back:
+		claim, err := w.claims.Get(ctx, j.key())
+		if err == nil && claim.State == mesh.ClaimRevoked {
+			return j.cancelled(), nil
+		}
+	}
+	return crumbs.ModelResult{}, cause
+}
+
+// lastWordsMax is how long a process that gives its calls up still tries to store
+// a result, or to give a claim back.
+const lastWordsMax = 5 * time.Second
+
+func lastWords(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), lastWordsMax)
 }
 
 // giveUp ends a call that was started StartsMax times and never finished.
