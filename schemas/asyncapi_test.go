@@ -175,8 +175,12 @@ func TestAsyncAPI_AddressesAreWhatTheBuildersBuild(t *testing.T) {
 			built[crumbs.ModelDeltaSubject(x, x, typ)] = "delta"
 		}
 	}
-	for _, stream := range []string{crumbs.StreamRequests, crumbs.StreamInbox, crumbs.StreamTimers, crumbs.StreamModelCalls, crumbs.StreamToolCalls} {
-		built[crumbs.DeadSubject(stream, x)] = "dead"
+	for _, stream := range []string{crumbs.StreamRequests, crumbs.StreamInbox, crumbs.StreamTimers, crumbs.StreamModelCalls, crumbs.StreamToolCalls,
+		crumbs.StreamCrumbs, "KV_" + crumbs.BucketRuns} {
+		built[crumbs.DeadSubject(stream, x, 1)] = "dead"
+		for _, act := range []string{crumbs.ActEdit, crumbs.ActRedrive, crumbs.ActAnswer} {
+			built[crumbs.DeadSubject(stream, x, 1)+"."+act] = "deadNote"
+		}
 	}
 	got := map[string]string{}
 	for channel := range api.Channels {
@@ -189,6 +193,9 @@ func TestAsyncAPI_AddressesAreWhatTheBuildersBuild(t *testing.T) {
 		subject = strings.NewReplacer("x-1-0-1", "x-x", "x-1-0", "x").Replace(subject)
 		if strings.HasPrefix(subject, "timer.") {
 			subject = strings.TrimSuffix(subject, "1") + "x"
+		}
+		if dead, ok := strings.CutPrefix(subject, "dead."); ok {
+			subject = "dead." + strings.Replace(dead, ".1", ".x", 1)
 		}
 		want[subject] = channel
 	}

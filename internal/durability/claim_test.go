@@ -130,7 +130,7 @@ func TestClaim_Schedule11_Poison_F143_F147(t *testing.T) {
 			t.Errorf("the model is told %d results of 4 calls", n)
 		}
 		s.empty(crumbs.StreamToolCalls, crumbs.StreamInbox)
-		if dead := s.Messages(crumbs.StreamDead, crumbs.DeadSubject(crumbs.StreamToolCalls, "run_1")); len(dead) != 2 {
+		if dead := s.Messages(crumbs.StreamDead, crumbs.DeadFilter(crumbs.StreamToolCalls, "run_1")); len(dead) != 2 {
 			t.Errorf("%d dead letters, want the two poisonous requests", len(dead))
 		}
 	}, meshtest.WithTopology([]string{"only_peek", "only_put", "only_pay"}, nil))

@@ -88,7 +88,7 @@ func TestPoison_Schedule13_UndecodableRecord(t *testing.T) {
 					t.Errorf("%s: crumb %d has seq %d", run, i+1, c.Base.Seq)
 				}
 			}
-			kept := s.Messages(crumbs.StreamDead, crumbs.DeadSubject("KV_"+crumbs.BucketRuns, run))
+			kept := s.Messages(crumbs.StreamDead, crumbs.DeadFilter("KV_"+crumbs.BucketRuns, run))
 			if len(kept) != 1 || string(kept[0].Data()) != spoilt[run] {
 				t.Errorf("%s: %d dead letters hold its record", run, len(kept))
 			}
@@ -98,7 +98,7 @@ func TestPoison_Schedule13_UndecodableRecord(t *testing.T) {
 			t.Errorf("the cancelled one is %s", v.Status)
 		}
 		s.empty(crumbs.StreamInbox)
-		if kept := s.Messages(crumbs.StreamDead, crumbs.DeadSubject(crumbs.StreamInbox, "run_headless")); len(kept) == 0 {
+		if kept := s.Messages(crumbs.StreamDead, crumbs.DeadFilter(crumbs.StreamInbox, "run_headless")); len(kept) == 0 {
 			t.Error("the message that met a record without headers is not kept")
 		}
 		s.Start("payer", "run_next")

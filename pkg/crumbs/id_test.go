@@ -193,7 +193,7 @@ func TestSubjects_CheckedNamesStayOneToken(t *testing.T) {
 			crumbs.ModelResultSubject(group, call, 1): 5, crumbs.ToolResultSubject(group, call, 1): 5, crumbs.DecisionSubject(run, call): 4, crumbs.OrderSubject(call, 1): 4,
 			crumbs.TimerSetSubject(run, 3): 4, crumbs.TimerDueSubject(run, 3): 4, crumbs.CrumbSubject(agent, run, crumbs.TypeToolCalled): 5,
 			crumbs.ModelDeltaSubject(agent, run, crumbs.TypeTextDelta): 4, crumbs.ModelDeltaSubject(agent, run, crumbs.TypeInputDelta): 5,
-			crumbs.PartialSubject(agent, run, group): 6, crumbs.CancelSubject(run): 3, crumbs.DeadSubject(crumbs.StreamInbox, run): 3,
+			crumbs.PartialSubject(agent, run, group): 6, crumbs.CancelSubject(run): 3, crumbs.DeadSubject(crumbs.StreamInbox, run, 7): 4,
 		} {
 			parts := strings.Split(subject, ".")
 			if len(parts) != tokens {

@@ -131,12 +131,25 @@ func PartialSubject(agent AgentID, run RunID, group string) string {
 // CancelSubject reaches the workers that run calls of a run (core NATS).
 func CancelSubject(run RunID) string { return "ctl.cancel." + string(run) }
 
-// DeadSubject is where a message of stream about run is put when it is given up.
-func DeadSubject(stream string, run RunID) string {
+// DeadSubject is where a message of stream about run is put when it is given up:
+// one subject a message, so that it is kept once. What is done about it later is
+// kept beside it, on `<subject>.<act>`.
+func DeadSubject(stream string, run RunID, sequence uint64) string {
 	if run == "" {
-		run = "none"
+		run = deadNone
 	}
-	return "dead." + stream + "." + string(run)
+	return "dead." + stream + "." + string(run) + "." + strconv.FormatUint(sequence, 10)
+}
+
+// DeadFilter matches the letters of a stream and a run, "" of all.
+func DeadFilter(stream string, run RunID) string {
+	if stream == "" {
+		stream = "*"
+	}
+	if run == "" {
+		run = "*"
+	}
+	return "dead." + stream + "." + string(run) + ".*"
 }
 
 // Token returns the n-th dot-separated token of a subject, "" when there is none.

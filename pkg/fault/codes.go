@@ -47,6 +47,11 @@ const (
 	InternalError         Code = "INTERNAL_ERROR"
 	CredentialNotDeclared Code = "CREDENTIAL_NOT_DECLARED"
 	CredentialMissing     Code = "CREDENTIAL_MISSING"
+	DeadLetterNotFound    Code = "DEAD_LETTER_NOT_FOUND"
+	RedriveRefused        Code = "REDRIVE_REFUSED"
+	RunEnded              Code = "RUN_ENDED"
+	CallSettled           Code = "CALL_SETTLED"
+	CallStarted           Code = "CALL_STARTED"
 )
 
 // Entry is one row of the catalogue.
@@ -101,4 +106,9 @@ var catalogue = []Entry{
 	{InternalError, "A fault of crumbmesh itself.", "The service's log has the details; please report it."},
 	{CredentialNotDeclared, "A tool asked for a credential it does not declare.", "Reserved: `credentials` is not built in this release, and nothing returns it. A program sees the variables named in its `env`."},
 	{CredentialMissing, "A variable that a tool file names in `env` is not set, or empty, where the tool runs.", "Set it in the environment of the process that serves the tool, for exec tools that of `crumb dev`, and start it again; or take it off `env`."},
+	{DeadLetterNotFound, "No dead letter of that id is kept.", "`crumb dead list` shows the ids; letters are kept 30 days."},
+	{RedriveRefused, "What lies in the dead letter cannot be worked on again as it is.", "The message says why, and what can be done instead."},
+	{RunEnded, "The run has ended: nothing of it can be redriven or answered any more.", "Start another run; `crumb runs get RUN` shows how this one ended."},
+	{CallSettled, "The call has its outcome, or is at another attempt by now.", "None: the message says what became of it; the run's crumbs have the outcome (`crumb watch RUN`)."},
+	{CallStarted, "The attempt of the call had started, so another one or an outcome by hand may contradict what it does.", "Look at the system the tool acts on; then repeat the command with `--force`."},
 }

@@ -204,6 +204,21 @@ func (c *Claims) Revoke(ctx context.Context, key string) (started bool, err erro
 	}
 }
 
+// RevokeUnstarted forbids every start of an attempt that has not started; a started
+// one is left as it is and returned.
+func (c *Claims) RevokeUnstarted(ctx context.Context, key string) (Claim, error) {
+	for {
+		found, rev, err := c.read(ctx, key)
+		if err != nil || found.State != "" && found.State != ClaimReleased {
+			return found, err
+		}
+		found.State, found.At = ClaimRevoked, crumbs.At(time.Now())
+		if _, err := c.write(ctx, key, found, rev); !errors.Is(err, ErrConflict) {
+			return found, err
+		}
+	}
+}
+
 func (c *Claims) read(ctx context.Context, key string) (Claim, uint64, error) {
 	r, err := c.bucket.Get(ctx, key)
 	if err != nil || !r.Exists() {

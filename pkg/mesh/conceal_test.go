@@ -66,7 +66,7 @@ func TestDeadLetter_WithholdsWhatIsForOneReceiver(t *testing.T) {
 	}
 	body := `{"runId":"run_1","input":{"n":12345678901234567890},"toolProviderContext":{"key":"s3cr3t-canary"},"principalToken":"s3cr3t-canary","list":[{"toolProviderContext":"s3cr3t-canary"}]}`
 	d := &mesh.Delivery{Subject: "run.request.a", Data: []byte(body)}
-	if err := m.Conn.DeadLetter(t.Context(), crumbs.StreamRequests, "run_1", d, fault.New(fault.InvalidMessage, "bad key sk-marker-123")); err != nil {
+	if _, err := m.Conn.DeadLetter(t.Context(), crumbs.StreamRequests, "run_1", d, fault.New(fault.InvalidMessage, "bad key sk-marker-123")); err != nil {
 		t.Fatal(err)
 	}
 	got, err := m.Conn.Last(t.Context(), crumbs.StreamDead, "dead.>")

@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -113,24 +112,5 @@ func TestClaims_RevokeAfterStart(t *testing.T) {
 	start.Key, start.Effect = "run_1.1.1.1", crumbs.EffectPure
 	if v, _, _ := claims.Begin(ctx, start); v != mesh.VerdictDrop {
 		t.Fatalf("start after revoke: %v, want drop", v)
-	}
-}
-
-// A message that can only be given up is given up, however large it is.
-func TestDeadLetter_P9_LargeBodyIsPutAside(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t)
-	large := bytes.Repeat([]byte("x"), 950<<10)
-	d := &mesh.Delivery{Subject: "tool.result.demo.run_1.run_1-1-0-1", Data: large}
-	if err := m.Conn.DeadLetter(t.Context(), crumbs.StreamInbox, "run_1", d, errors.New("garbage")); err != nil {
-		t.Fatal(err)
-	}
-	dead, err := m.Conn.Last(t.Context(), crumbs.StreamDead, crumbs.DeadSubject(crumbs.StreamInbox, "run_1"))
-	if err != nil || dead == nil {
-		t.Fatal(dead, err)
-	}
-	whole, err := m.Conn.Blobs().CheckOut(t.Context(), dead.Data)
-	if err != nil || !bytes.Equal(whole, large) {
-		t.Errorf("%d bytes are kept, %v; want all %d", len(whole), err, len(large))
 	}
 }

@@ -3,14 +3,11 @@ package mesh
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
 
@@ -29,7 +26,6 @@ const (
 
 // Publishing bounds.
 const (
-	deadInlineMax   = 512 << 10 // bytes of a dead letter that stay in it
 	PayloadMax      = 900 << 10 // bytes of body and headers together, under NATS's 1 MiB
 	onceRetryMin    = 100 * time.Millisecond
 	onceRetryMax    = 2 * time.Second
@@ -159,37 +155,6 @@ func (c *Conn) Message(ctx context.Context, stream string, sequence uint64) (*St
 		return nil, unavailable(err, "read "+stream)
 	}
 	return &Stored{Subject: m.Subject, Sequence: m.Sequence, Header: m.Header, Data: m.Data, Time: m.Time}, nil
-}
-
-// DeadLetter keeps a message that is given up, with the reason, on `dead.`. What
-// only its receiver may see is withheld: see DeadWithheld.
-func (c *Conn) DeadLetter(ctx context.Context, stream string, run crumbs.RunID, d *Delivery, reason error) error {
-	if crumbs.CheckRunID("run", string(run)) != nil {
-		run = ""
-	}
-	data, withheld := withhold(d.Data)
-	m := &nats.Msg{Subject: crumbs.DeadSubject(stream, run), Header: nats.Header{}, Data: data}
-	for k, v := range d.Header {
-		if !jetstreamHeader(k) {
-			m.Header[k] = v
-		}
-	}
-	if len(data) > deadInlineMax { // with its new headers it might be more than a message holds
-		name := BlobName(run, data)
-		if err := c.Blobs().Put(ctx, name, data); err != nil {
-			return err
-		}
-		m.Data = fmt.Appendf(nil, `{"dataref":{"object":%q,"bytes":%d}}`, name, len(data))
-	}
-	e := fault.From(reason)
-	m.Header["crumb-dead-subject"] = []string{d.Subject}
-	m.Header["crumb-dead-code"] = []string{string(e.Code)}
-	m.Header["crumb-dead-reason"] = []string{headerText(c.Secrets.Masker().Text(e.Message))}
-	if len(withheld) > 0 {
-		m.Header[DeadWithheld] = []string{strings.Join(withheld, ",")}
-	}
-	_, err := c.Publish(ctx, m)
-	return err
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -58,7 +58,7 @@ func (c *Conn) settle(ctx context.Context, cfg ConsumeConfig, d *Delivery, err e
 	case errors.As(err, &dead):
 		ctx, cancel := lastWord(ctx)
 		defer cancel()
-		if err := c.DeadLetter(ctx, cfg.Stream, dead.run, d, dead.err); err != nil {
+		if _, err := c.DeadLetter(ctx, cfg.Stream, dead.run, d, dead.err); err != nil {
 			return d.msg.nakWithDelay(backoff(d.Count))
 		}
 		return d.msg.term(string(fault.From(dead.err).Code))

@@ -195,7 +195,7 @@ func TestWorker_P7_Poison(t *testing.T) {
 			t.Fatalf("result: %+v", r.ModelResult)
 		}
 		stop()
-		dead, err := b.Conn.Last(context.Background(), crumbs.StreamDead, crumbs.DeadSubject(crumbs.StreamModelCalls, "run_1"))
+		dead, err := b.Conn.Last(context.Background(), crumbs.StreamDead, crumbs.DeadFilter(crumbs.StreamModelCalls, "run_1"))
 		if err != nil || dead == nil || dead.Header["crumb-dead-code"][0] != string(fault.ModelError) {
 			t.Fatalf("dead letter: %+v %v", dead, err)
 		}

@@ -39,7 +39,7 @@ func (w *Worker) undecodable(ctx context.Context, in *incoming, e *entry, cause 
 		return false, cause
 	}
 	w.log.Error("record does not decode", "run", in.run, "error", cause)
-	if err := w.bury(ctx, in.run, e.raw, cause); err != nil {
+	if err := w.bury(ctx, in.run, e.raw, e.revision, cause); err != nil {
 		return false, err
 	}
 	get := func(name string) string {
@@ -72,8 +72,9 @@ func (w *Worker) undecodable(ctx context.Context, in *incoming, e *entry, cause 
 }
 
 // bury keeps a record that is about to be replaced by a terminal one.
-func (w *Worker) bury(ctx context.Context, run crumbs.RunID, record []byte, cause error) error {
-	return w.conn.DeadLetter(ctx, "KV_"+crumbs.BucketRuns, run, &mesh.Delivery{Subject: "$KV." + crumbs.BucketRuns + "." + string(run), Data: record}, cause)
+func (w *Worker) bury(ctx context.Context, run crumbs.RunID, record []byte, revision uint64, cause error) error {
+	_, err := w.conn.DeadLetter(ctx, "KV_"+crumbs.BucketRuns, run, &mesh.Delivery{Subject: "$KV." + crumbs.BucketRuns + "." + string(run), Sequence: revision, Data: record}, cause)
+	return err
 }
 
 // terminal is the record that ends a run which cannot be decided about.

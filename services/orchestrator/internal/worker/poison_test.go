@@ -29,7 +29,7 @@ func TestDecide_P9_PoisonRecordIsKeptAndEnded(t *testing.T) {
 	if err != nil || next.Status != core.Failed || next.Seq != 5 || next.Result.Error.Code != fault.InternalError {
 		t.Fatalf("got %s with crumb %d, %v", next.Status, next.Seq, err)
 	}
-	dead, err := m.Conn.Last(t.Context(), crumbs.StreamDead, crumbs.DeadSubject("KV_"+crumbs.BucketRuns, "run_1"))
+	dead, err := m.Conn.Last(t.Context(), crumbs.StreamDead, crumbs.DeadFilter("KV_"+crumbs.BucketRuns, "run_1"))
 	if err != nil || dead == nil || !strings.Contains(string(dead.Data), `"tool_pay"`) {
 		t.Errorf("the record is not among the dead letters: %v %v", dead, err)
 	}

@@ -253,7 +253,7 @@ func (w *Worker) decide(ctx context.Context, e *entry, in *incoming) (core.State
 	if encodeErr != nil {
 		return core.State{}, encodeErr
 	}
-	if err := w.bury(ctx, in.run, record, err); err != nil {
+	if err := w.bury(ctx, in.run, record, e.revision, err); err != nil {
 		return core.State{}, err
 	}
 	return w.terminal(e, in, event.At), nil
