@@ -15,8 +15,7 @@ const defaultName = "crumbmesh-client"
 // Config says how to reach a mesh.
 type Config struct {
 	Server string // URL of NATS; mesh.DefaultServer when empty
-	Creds  string // credentials file
-	NKey   string // NKEY seed file
+	Access mesh.Access
 	Name   string // shown by the server
 }
 
@@ -32,7 +31,7 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Name == "" {
 		cfg.Name = defaultName
 	}
-	conn, err := mesh.Connect(ctx, mesh.ConnectConfig{Server: cfg.Server, Creds: cfg.Creds, NKey: cfg.NKey, Name: cfg.Name})
+	conn, err := mesh.Connect(ctx, mesh.ConnectConfig{Server: cfg.Server, Access: cfg.Access, Name: cfg.Name})
 	if err != nil {
 		return nil, err
 	}

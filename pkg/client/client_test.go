@@ -454,7 +454,7 @@ func TestConnect(t *testing.T) {
 	if _, err := client.Connect(ctx, client.Config{Server: "nats://127.0.0.1:1"}); !errors.Is(err, fault.Of(fault.Unavailable)) {
 		t.Errorf("got %v, want UNAVAILABLE", err)
 	}
-	if _, err := client.Connect(ctx, client.Config{NKey: t.TempDir()}); !errors.Is(err, fault.Of(fault.InvalidConfig)) {
+	if _, err := client.Connect(ctx, client.Config{Access: mesh.Access{NKey: t.TempDir()}}); !errors.Is(err, fault.Of(fault.InvalidConfig)) {
 		t.Errorf("got %v, want INVALID_CONFIG", err)
 	}
 }

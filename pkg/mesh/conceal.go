@@ -31,7 +31,7 @@ func (c *Conn) conceal(cfg ConnectConfig) error {
 			return err
 		}
 	}
-	for name, path := range map[string]string{credsName: cfg.Creds, nkeyName: cfg.NKey} {
+	for name, path := range map[string]string{credsName: cfg.Access.Creds, nkeyName: cfg.Access.NKey} {
 		if path == "" {
 			continue
 		}

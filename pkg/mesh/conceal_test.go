@@ -43,7 +43,7 @@ func TestConnect_F158_LogMasksCredentials(t *testing.T) {
 	}
 	var out bytes.Buffer
 	m := meshtest.Start(t)
-	conn, err := mesh.Connect(t.Context(), mesh.ConnectConfig{InProcess: m.Server, Creds: path, Logger: slog.New(slog.NewJSONHandler(&out, nil))})
+	conn, err := mesh.Connect(t.Context(), mesh.ConnectConfig{InProcess: m.Server, Access: mesh.Access{Creds: path}, Logger: slog.New(slog.NewJSONHandler(&out, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,7 @@ const (
 // ConnectConfig says how to reach NATS.
 type ConnectConfig struct {
 	Server    string                     // URL; NATS_URL of the command line
-	Creds     string                     // credentials file
-	NKey      string                     // NKEY seed file
+	Access    Access                     // who this process is to NATS
 	Name      string                     // shown by the server
 	InProcess nats.InProcessConnProvider // an embedded server, instead of Server
 	Settings  Settings                   // zero value: DefaultSettings
@@ -47,6 +46,7 @@ type Conn struct {
 	// and what whoever holds it adds. Never nil.
 	Secrets *secret.Book
 
+	access     Access
 	violations atomic.Int64
 	mu         sync.Mutex
 	violation  string
@@ -56,7 +56,7 @@ type Conn struct {
 // Connect connects to NATS with JetStream. It fails with UNAVAILABLE when no
 // server answers; afterwards it reconnects for ever.
 func Connect(_ context.Context, cfg ConnectConfig) (*Conn, error) {
-	c := &Conn{Settings: cfg.Settings.orDefault(), Log: cfg.Logger}
+	c := &Conn{Settings: cfg.Settings.orDefault(), Log: cfg.Logger, access: cfg.Access}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -75,27 +75,36 @@ func Connect(_ context.Context, cfg ConnectConfig) (*Conn, error) {
 	case server == "":
 		server = DefaultServer
 	}
-	if cfg.Creds != "" {
-		opts = append(opts, nats.UserCredentials(cfg.Creds))
+	access, err := cfg.Access.options()
+	if err != nil {
+		return nil, err
 	}
-	if cfg.NKey != "" {
-		key, err := nats.NkeyOptionFromSeed(cfg.NKey)
-		if err != nil {
-			return nil, fault.New(fault.InvalidConfig, "nkey file %s: expected an NKEY seed: %v", cfg.NKey, err)
-		}
-		opts = append(opts, key)
-	}
-	nc, err := nats.Connect(server, opts...)
+	nc, err := nats.Connect(server, append(opts, access...)...)
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "cannot reach NATS at %s: %s; start one with `crumb dev` or name another with --server", redact(server), c.said(err, server))
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncTimeout(requestTimeout))
-	if err != nil {
+	c.NATS = nc
+	if c.JS, err = c.NewJetStream(jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncTimeout(requestTimeout)); err != nil {
 		nc.Close()
-		return nil, fault.From(err)
+		return nil, err
 	}
-	c.NATS, c.JS = nc, js
 	return c, nil
+}
+
+// NewJetStream returns another JetStream context of the connection, for options of
+// its own.
+func (c *Conn) NewJetStream(opts ...jetstream.JetStreamOpt) (jetstream.JetStream, error) {
+	var js jetstream.JetStream
+	var err error
+	if c.access.APIPrefix == "" {
+		js, err = jetstream.New(c.NATS, opts...)
+	} else {
+		js, err = jetstream.NewWithAPIPrefix(c.NATS, c.access.APIPrefix, opts...)
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.InvalidConfig, err, "JetStream API prefix %q: %v", c.access.APIPrefix, err)
+	}
+	return js, nil
 }
 
 // onError counts what NATS reports outside of any call: a forbidden publish

@@ -41,16 +41,23 @@ func DefaultSettings() Settings {
 		AckWait: 4 * time.Second, DuplicateWindow: 2 * time.Minute, ClaimTTL: 48 * time.Hour, PresenceTTL: 15 * time.Second,
 		CrumbsAge: 14 * day, DeltasAge: 15 * time.Minute, DeadAge: 30 * day, BlobsAge: 30 * day,
 		RunTTL: 15 * day, TombstoneTTL: day, TimerTTL: day,
-		RequestsBytes: gib, InboxBytes: 8 * gib, CallsBytes: 4 * gib,
-		CrumbsBytes: 64 * gib, DeltasBytes: 256 * mib, DeadBytes: 4 * gib,
 		WorkerMaxDeliver: 50, RequestsMaxPending: 256, EventsMaxPending: 1000, GroupMaxPending: 10_000,
-	}
+	}.Standard()
 }
 
 // DevSettings returns the settings of an embedded mesh: the same times, smaller
 // streams.
-func DevSettings() Settings {
-	s := DefaultSettings()
+func DevSettings() Settings { return DefaultSettings().Small() }
+
+// Standard returns s with the streams of a deployment, 85 GiB in all.
+func (s Settings) Standard() Settings {
+	s.RequestsBytes, s.InboxBytes, s.CallsBytes = gib, 8*gib, 4*gib
+	s.CrumbsBytes, s.DeltasBytes, s.DeadBytes = 64*gib, 256*mib, 4*gib
+	return s
+}
+
+// Small returns s with streams for one machine: 6 GiB in all instead of 85.
+func (s Settings) Small() Settings {
 	s.RequestsBytes, s.InboxBytes, s.CallsBytes = 128*mib, gib, 256*mib
 	s.CrumbsBytes, s.DeltasBytes, s.DeadBytes = 4*gib, 64*mib, 256*mib
 	return s

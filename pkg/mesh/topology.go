@@ -28,6 +28,10 @@ func GroupConsumer(group string) string { return "group_" + group }
 // ProviderConsumer is the durable consumer of a provider instance.
 func ProviderConsumer(provider string) string { return "provider_" + provider }
 
+// codeNoStorage is what JetStream refuses a stream with whose size it cannot
+// reserve.
+const codeNoStorage = 10047
+
 // Topology is what Ensure makes and services verify.
 type Topology struct {
 	Groups    map[string]int // maxInFlight by worker group; 0 = Settings.GroupMaxPending
@@ -139,6 +143,31 @@ func (c *Conn) Ensure(ctx context.Context, t Topology) error {
 	return c.EnsureConsumers(ctx, t)
 }
 
+// Adopt takes over, into Settings, the replicas, sizes and ages of the streams
+// that are there, so that Ensure changes none of them unasked. Found says whether
+// there is a mesh at all. It fails with UNAVAILABLE.
+func (c *Conn) Adopt(ctx context.Context) (found bool, err error) {
+	s := &c.Settings
+	for name, take := range map[string]func(jetstream.StreamConfig){
+		crumbs.StreamRequests:  func(f jetstream.StreamConfig) { s.RequestsBytes = f.MaxBytes },
+		crumbs.StreamInbox:     func(f jetstream.StreamConfig) { s.InboxBytes, s.Replicas, found = f.MaxBytes, f.Replicas, true },
+		crumbs.StreamToolCalls: func(f jetstream.StreamConfig) { s.CallsBytes = f.MaxBytes },
+		crumbs.StreamCrumbs:    func(f jetstream.StreamConfig) { s.CrumbsBytes, s.CrumbsAge = f.MaxBytes, f.MaxAge },
+		crumbs.StreamDeltas:    func(f jetstream.StreamConfig) { s.DeltasBytes, s.DeltasAge = f.MaxBytes, f.MaxAge },
+		crumbs.StreamDead:      func(f jetstream.StreamConfig) { s.DeadBytes, s.DeadAge = f.MaxBytes, f.MaxAge },
+	} {
+		there, err := c.JS.Stream(ctx, name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue
+		}
+		if err != nil {
+			return found, unavailable(err, "stream "+name)
+		}
+		take(there.CachedInfo().Config)
+	}
+	return found, nil
+}
+
 // EnsureConsumers creates or updates the consumers only: what `agents apply`
 // does for groups that a project adds.
 func (c *Conn) EnsureConsumers(ctx context.Context, t Topology) error {
@@ -152,6 +181,9 @@ func (c *Conn) EnsureConsumers(ctx context.Context, t Topology) error {
 
 func topologyError(what string, err error) error {
 	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == codeNoStorage {
+		return fault.Wrap(fault.InvalidConfig, err, "NATS has no room for %s: raise max_file_store of its jetstream block (a mesh of the default size reserves 85 GiB), or run `crumb init --size small`", what)
+	}
 	if errors.As(err, &api) {
 		return fault.Wrap(fault.InvalidConfig, err, "NATS refused %s: %s (code %d)", what, api.Description, api.ErrorCode)
 	}
@@ -181,15 +213,15 @@ func (c *Conn) Verify(ctx context.Context, streams []string, consumers map[strin
 }
 
 // repairAll makes the whole topology.
-const repairAll = "start `crumb dev`, or call mesh.Conn.Ensure"
+const repairAll = "run `crumb init`"
 
 // repair is what makes one consumer.
 func repair(consumer string) string {
 	if g, ok := strings.CutPrefix(consumer, "group_"); ok {
-		return "name " + g + " under `groups` of crumb.yaml and apply it, or call mesh.Conn.EnsureConsumers"
+		return "run `crumb init --group " + g + "`, or name " + g + " under `groups` of crumb.yaml and apply it"
 	}
 	if p, ok := strings.CutPrefix(consumer, "provider_"); ok {
-		return "name " + p + " under `providers` of crumb.yaml and apply it, or call mesh.Conn.EnsureConsumers"
+		return "run `crumb init --provider " + p + "`, or name " + p + " under `providers` of crumb.yaml and apply it"
 	}
 	return repairAll
 }

@@ -28,6 +28,8 @@ type Config struct {
 	Key decision.Key `yaml:"-"`
 	// Ready, when set, is called once the endpoints are served.
 	Ready func() `yaml:"-"`
+	// Health, when set, receives the readiness check.
+	Health func(check func() error) `yaml:"-"`
 	// AfterRecord is the fault point of tests: it is called after a decision is
 	// recorded and before it is published, and its error ends the request there.
 	AfterRecord func(crumbs.CheckpointID) error `yaml:"-"`

@@ -2,6 +2,7 @@ package approvals
 
 import (
 	"context"
+	"errors"
 
 	"golang.org/x/sync/errgroup"
 
@@ -51,6 +52,9 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	group, work := errgroup.WithContext(ctx)
 	group.Go(func() error { return loop.Run(work) })
 	group.Go(func() error { return publisher.Run(work) })
+	if cfg.Health != nil {
+		cfg.Health(func() error { return errors.Join(conn.Health(), loop.Health()) })
+	}
 	if cfg.Ready != nil {
 		cfg.Ready()
 	}

@@ -21,7 +21,7 @@ const (
 // Config of a model gateway. The zero value serves the provider script.
 type Config struct {
 	// Providers are the provider instances to serve; ProviderScript when empty.
-	// Each needs its consumer (mesh.Conn.Ensure, `agents apply`).
+	// Each needs its consumer (`crumb init`, `crumb agents apply`).
 	Providers []string
 	// Slots is how many calls of one instance run here at a time; SlotsDefault
 	// when 0. The instance's maxInFlight bounds all gateways together.
@@ -31,6 +31,8 @@ type Config struct {
 	Grace time.Duration
 	// Ready is called once every loop serves.
 	Ready func()
+	// Health, when set, receives the readiness check.
+	Health func(check func() error)
 }
 
 // complete returns c with its defaults. It fails with INVALID_CONFIG or

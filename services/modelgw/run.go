@@ -2,6 +2,7 @@ package modelgw
 
 import (
 	"context"
+	"errors"
 
 	"go.opentelemetry.io/otel"
 	"golang.org/x/sync/errgroup"
@@ -66,8 +67,20 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	for _, loop := range serve {
 		loops.Go(func() error { return loop.Run(ctx) })
 	}
+	if cfg.Health != nil {
+		cfg.Health(func() error { return health(conn, serve) })
+	}
 	cfg.Ready()
 	return loops.Wait()
+}
+
+// health returns why the gateway does not serve, nil when it does.
+func health(conn *mesh.Conn, loops []*mesh.Loop) error {
+	errs := []error{conn.Health()}
+	for _, l := range loops {
+		errs = append(errs, l.Health())
+	}
+	return errors.Join(errs...)
 }
 
 // adapters are those of the instances to serve: every instance is of kind script.

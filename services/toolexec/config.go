@@ -15,7 +15,7 @@ type Config struct {
 	// Dir is the project folder whose commands are served; none when empty.
 	Dir string
 	// Group is the queue to serve; agent.DefaultGroup when empty. It needs its
-	// consumer (mesh.Conn.Ensure, `agents apply`).
+	// consumer (`crumb init`, `crumb agents apply`).
 	Group string
 	// Tools are Go tools to serve beside the commands.
 	Tools []tool.Tool

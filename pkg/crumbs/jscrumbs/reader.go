@@ -77,7 +77,7 @@ func (r *reader) fatal(err error) error {
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound) && (!r.opened || !r.lossy):
 		// DELTAS may go and come: a single server keeps no memory stream over a restart.
-		return fault.New(fault.TopologyMissing, "stream %s is missing; start `crumb dev`, or call mesh.Conn.Ensure", r.stream)
+		return fault.New(fault.TopologyMissing, "stream %s is missing; run `crumb init`", r.stream)
 	case errors.Is(err, jetstream.ErrConnectionClosed), r.conn.NATS.IsClosed():
 		return fault.Wrap(fault.Unavailable, err, "the connection to NATS was closed while reading %s", r.stream)
 	case fault.CodeOf(err) != "" && fault.CodeOf(err) != fault.Unavailable:

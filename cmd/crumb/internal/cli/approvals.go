@@ -11,6 +11,7 @@ import (
 )
 
 type approvalsCommand struct {
+	Serve   approvalsServeCommand   `cmd:"" default:"withargs" help:"Run the service that keeps questions and signs answers (what crumb approvals alone does)."`
 	List    approvalsListCommand    `cmd:"" help:"List questions, the oldest first."`
 	Show    approvalsShowCommand    `cmd:"" help:"Show a question whole."`
 	Approve approvalsApproveCommand `cmd:"" help:"Approve a call, as asked or with other arguments."`

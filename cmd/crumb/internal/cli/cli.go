@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/terminal"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 )
 
 const description = "crumbmesh: agents on NATS JetStream. Exit status: 0 completed, 1 failed or cancelled, 2 usage or validation, 3 waits for a person."
@@ -17,10 +19,23 @@ const description = "crumbmesh: agents on NATS JetStream. Exit status: 0 complet
 type globals struct {
 	Version versionFlag `help:"Print the version."`
 
-	Server string `help:"NATS server of the mesh (default nats://127.0.0.1:4222)." env:"NATS_URL" placeholder:"URL"`
-	Creds  string `help:"NATS credentials file." env:"NATS_CREDS" type:"path" placeholder:"FILE"`
-	NKey   string `name:"nkey" help:"NATS NKEY seed file." env:"NATS_NKEY" type:"path" placeholder:"FILE"`
-	JSON   bool   `name:"json" help:"One JSON document a line on standard output, nothing else there."`
+	Config string `help:"YAML file of this command's flags, in camelCase." env:"CRUMB_CONFIG" type:"path" placeholder:"FILE" group:"connection"`
+	Server string `help:"NATS server of the mesh (default nats://127.0.0.1:4222)." env:"NATS_URL" placeholder:"URL" group:"connection"`
+	Creds  string `help:"NATS credentials file." env:"NATS_CREDS" type:"path" placeholder:"FILE" group:"connection"`
+	NKey   string `name:"nkey" help:"NATS NKEY seed file." env:"NATS_NKEY" type:"path" placeholder:"FILE" group:"connection"`
+
+	TLSCA       string `name:"tls-ca" help:"Certificate authorities that the server's certificate may be from." env:"CRUMB_TLS_CA" type:"path" placeholder:"FILE" group:"connection"`
+	TLSCert     string `name:"tls-cert" help:"Certificate to show the server." env:"CRUMB_TLS_CERT" type:"path" placeholder:"FILE" group:"connection"`
+	TLSKey      string `name:"tls-key" help:"Key of --tls-cert." env:"CRUMB_TLS_KEY" type:"path" placeholder:"FILE" group:"connection"`
+	JSAPIPrefix string `name:"js-api-prefix" help:"Where this account imports JetStream's API ($$JS.API)." env:"CRUMB_JS_API_PREFIX" placeholder:"SUBJECT" group:"connection"`
+	InboxPrefix string `name:"inbox-prefix" help:"Where answers to this role come (_INBOX)." env:"CRUMB_INBOX_PREFIX" placeholder:"SUBJECT" group:"connection"`
+
+	JSON bool `name:"json" help:"One JSON document a line on standard output, nothing else there."`
+}
+
+// access is who the command is to NATS.
+func (g *globals) access() mesh.Access {
+	return mesh.Access{Creds: g.Creds, NKey: g.NKey, CA: g.TLSCA, Cert: g.TLSCert, Key: g.TLSKey, APIPrefix: g.JSAPIPrefix, InboxPrefix: g.InboxPrefix}
 }
 
 // commands is the command line. What is not built yet is not here.
@@ -35,8 +50,14 @@ type commands struct {
 	Runs      runsCommand      `cmd:"" help:"Look at runs, cancel one."`
 	Tools     toolsCommand     `cmd:"" help:"Look at the tools that workers announced."`
 	Agents    agentsCommand    `cmd:"" help:"Look at agents, validate and apply a folder of them."`
+	Init      initCommand      `cmd:"" help:"Make the streams, buckets and queues of a mesh on NATS."`
 	Health    healthCommand    `cmd:"" help:"Ask a process of this machine whether it serves; what health checks call."`
-	Version   versionCommand   `cmd:"" help:"Print the version."`
+
+	Orchestrator orchestratorCommand `cmd:"" help:"Run the service that drives runs." group:"services"`
+	Toolexec     toolexecCommand     `cmd:"" help:"Run the service that executes a folder's tools." group:"services"`
+	Modelgw      modelgwCommand      `cmd:"" help:"Run the service that asks LLM providers." group:"services"`
+
+	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
 // exited carries the status of kong's own exits (--help) up to Main.
@@ -56,6 +77,8 @@ func Main(ctx context.Context, args []string, std terminal.Stdio) (status int) {
 	var line commands
 	inv := &invocation{ctx: ctx, std: std, globals: &line.globals}
 	app, err := kong.New(&line,
+		kong.Resolvers(&configFile{}),
+		kong.ExplicitGroups([]kong.Group{{Key: "connection", Title: "Connection:"}, {Key: "services", Title: "Services of a deployment:"}}),
 		kong.Name("crumb"), kong.Description(description), kong.Writers(std.Out, std.Err),
 		kong.Exit(func(code int) { panic(exited(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
@@ -68,6 +91,9 @@ func Main(ctx context.Context, args []string, std terminal.Stdio) (status int) {
 	if err != nil {
 		line.JSON = line.JSON || slices.Contains(args, "--json") // parsing may have stopped before it
 		return inv.report(usage(err))
+	}
+	if err := checkVariables(app.Model, os.Environ()); err != nil {
+		return inv.report(err)
 	}
 	return inv.report(parsed.Run())
 }

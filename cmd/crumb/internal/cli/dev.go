@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/local"
+	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/process"
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/reload"
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/render"
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
@@ -27,7 +28,7 @@ type devCommand struct {
 	Dir   string `arg:"" optional:"" default:"." help:"Project folder (.)."`
 	Store string `help:"Folder of the mesh's data (DIR/.crumbmesh)." placeholder:"DIR"`
 	Port  int    `help:"Of the NATS listener on 127.0.0.1; 0 is any free one." default:"4222"`
-	HTTP  string `name:"http" help:"Address of /livez and /readyz." default:"127.0.0.1:8480" placeholder:"ADDR"`
+	HTTP  string `name:"http" help:"Address of /livez, /readyz and /metrics." default:"127.0.0.1:8480" placeholder:"ADDR"`
 }
 
 // Help says what the flags do not.
@@ -70,17 +71,17 @@ func (cmd devCommand) Run(i *invocation) error {
 		return err
 	}
 	defer mesh.Stop()
-	probes, err := listen(cmd.HTTP, mesh.Health) // behind the store's lock, which says more of another mesh
+	probes, err := process.Listen(cmd.HTTP, mesh.Health, mesh.Metrics()) // behind the store's lock, which says more of another mesh
 	if err != nil {
 		return err
 	}
-	defer probes.close()
+	defer probes.Close()
 	now, err := mesh.Serve(i.ctx, project)
 	if err != nil {
 		return err
 	}
 	defer i.say("stopping: calls in hand finish")
-	where := served{Server: mesh.URL(), HTTP: "http://" + probes.address, Store: cmd.Store}
+	where := served{Server: mesh.URL(), HTTP: "http://" + probes.Address, Store: cmd.Store}
 	if err := cmd.announce(i, where, now, project); err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (cmd devCommand) announce(i *invocation, where served, now crumbs.AgentsApp
 		return cmd.revision(i, where, now)
 	}
 	i.say("mesh    %s", where.Server)
-	i.say("health  %s/livez /readyz", where.HTTP)
+	i.say("health  %s/livez /readyz /metrics", where.HTTP)
 	i.say("store   %s", where.Store)
 	if err := cmd.revision(i, where, now); err != nil {
 		return err

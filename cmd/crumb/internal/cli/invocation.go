@@ -38,7 +38,7 @@ type invocation struct {
 
 // connect reaches the mesh named by the global flags.
 func (i *invocation) connect() (*client.Client, error) {
-	return client.Connect(i.ctx, client.Config{Server: i.globals.Server, Creds: i.globals.Creds, NKey: i.globals.NKey, Name: "crumb"})
+	return client.Connect(i.ctx, client.Config{Server: i.globals.Server, Access: i.globals.access(), Name: "crumb"})
 }
 
 // report prints what a command returned and gives its exit status.

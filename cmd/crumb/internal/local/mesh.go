@@ -5,11 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 
+	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/observe"
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/client"
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
@@ -55,8 +57,7 @@ type Mesh struct {
 	verifier *decision.Verifier
 	conn     *mesh.Conn
 	failed   chan error
-	traced   bool   // the environment asks for OTLP traces
-	flush    func() // of the spans
+	observed observe.Process
 
 	mu       sync.Mutex
 	services []*part
@@ -68,7 +69,7 @@ type Mesh struct {
 // INVALID_CONFIG when the store cannot be used, another process uses it, or the
 // port is taken.
 func Start(ctx context.Context, cfg Config) (*Mesh, error) {
-	m := &Mesh{cfg: cfg, parts: map[string]*part{}, failed: make(chan error, 1), flush: func() {}}
+	m := &Mesh{cfg: cfg, parts: map[string]*part{}, failed: make(chan error, 1), observed: observe.Process{Stop: func() {}}}
 	if err := m.start(ctx); err != nil {
 		m.Stop()
 		return nil, err
@@ -77,7 +78,7 @@ func Start(ctx context.Context, cfg Config) (*Mesh, error) {
 }
 
 func (m *Mesh) start(ctx context.Context) (err error) {
-	if m.traced, m.flush, err = startTracing(ctx); err != nil {
+	if m.observed, err = observe.Start(ctx, "crumbmesh"); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(m.cfg.Store, folderMode); err != nil {
@@ -108,7 +109,7 @@ func (m *Mesh) start(ctx context.Context) (err error) {
 // orchestrator believes what a request says of its principal: whoever reaches
 // this mesh is on this machine.
 func (m *Mesh) orchestrator(ctx context.Context, conn *mesh.Conn, h hooks) error {
-	return orchestrator.Run(ctx, orchestrator.Config{Verify: m.verifier.Verify, TrustPrincipal: true, Trace: m.traced, Ready: h.ready, Health: h.health}, conn)
+	return orchestrator.Run(ctx, orchestrator.Config{Verify: m.verifier.Verify, TrustPrincipal: true, Trace: m.observed.Traced, Ready: h.ready, Health: h.health}, conn)
 }
 
 func (m *Mesh) approvals(ctx context.Context, conn *mesh.Conn, h hooks) error {
@@ -145,6 +146,9 @@ func (m *Mesh) connect(ctx context.Context, name string) (*mesh.Conn, error) {
 
 // URL is where clients reach the mesh, "" without a listener.
 func (m *Mesh) URL() string { return m.server.URL() }
+
+// Metrics is the page of the process's metrics; nil in a slim build.
+func (m *Mesh) Metrics() http.Handler { return m.observed.Metrics }
 
 // PublicKey is what workers verify decisions with.
 func (m *Mesh) PublicKey() string { return m.key.Public() }
@@ -202,5 +206,5 @@ func (m *Mesh) Stop() {
 	if m.locked != nil {
 		_ = m.locked.Close() // the next may use the store
 	}
-	m.flush()
+	m.observed.Stop()
 }

@@ -35,7 +35,7 @@ func (m *Mesh) Serve(ctx context.Context, project *agent.Project) (crumbs.Agents
 	if err != nil {
 		return crumbs.AgentsApplyReply{}, err
 	}
-	if err := m.conn.EnsureConsumers(ctx, topology(project)); err != nil {
+	if err := m.conn.EnsureConsumers(ctx, Topology(project)); err != nil {
 		return crumbs.AgentsApplyReply{}, err
 	}
 	if err := m.reconcile(ctx, wanted); err != nil {
@@ -67,8 +67,8 @@ func Application(p *agent.Project) (crumbs.AgentsApply, error) {
 	return request, nil
 }
 
-// topology are the queues of a project.
-func topology(p *agent.Project) mesh.Topology {
+// Topology are the queues of a project.
+func Topology(p *agent.Project) mesh.Topology {
 	t := mesh.Topology{Groups: map[string]int{}, Providers: map[string]int{}}
 	for name, g := range p.Groups {
 		t.Groups[name] = g.MaxInFlight

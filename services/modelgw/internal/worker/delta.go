@@ -26,11 +26,7 @@ const (
 // have a time limit: without one a delta that NATS refuses silently (a forbidden
 // subject) would hold its place for ever.
 func newLive(conn *mesh.Conn) (jetstream.JetStream, error) {
-	js, err := jetstream.New(conn.NATS, jetstream.WithPublishAsyncTimeout(deltaAckWait), jetstream.WithPublishAsyncMaxPending(acksMax))
-	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "publisher of deltas: %v", err)
-	}
-	return js, nil
+	return conn.NewJetStream(jetstream.WithPublishAsyncTimeout(deltaAckWait), jetstream.WithPublishAsyncMaxPending(acksMax))
 }
 
 // deltas sends what a call streams. Deltas are live only: one that cannot be

@@ -58,7 +58,7 @@ func New(conn *mesh.Conn) *Registry {
 func (r *Registry) Watch(ctx context.Context) error {
 	kv, err := r.conn.JS.KeyValue(ctx, crumbs.BucketTools)
 	if err != nil {
-		return fault.Wrap(fault.TopologyMissing, err, "bucket %s is missing; start `crumb dev`, or call mesh.Conn.Ensure", crumbs.BucketTools)
+		return fault.Wrap(fault.TopologyMissing, err, "bucket %s is missing; run `crumb init`", crumbs.BucketTools)
 	}
 	w, err := kv.WatchAll(ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
-package cli
+package process
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 func TestProbe_ReadyIsNotLive(t *testing.T) {
 	t.Parallel()
 	var health error
-	handler := probeHandler(func() error { return health })
+	handler := probeHandler(func() error { return health }, nil)
 	ask := func(path string) (int, string) {
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))

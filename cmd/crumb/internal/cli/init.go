@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/local"
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+)
+
+// clusterReplicas are the copies of each stream on a cluster.
+const clusterReplicas = 3
+
+type initCommand struct {
+	Dir      string   `help:"Project folder whose groups and providers get queues." type:"path" env:"CRUMB_DIR" placeholder:"DIR"`
+	Group    []string `help:"Worker groups that get a queue, and how many of their calls may be in hand at once." placeholder:"NAME[=MAX]"`
+	Provider []string `help:"Provider instances that get a queue, and how many of their calls may be in hand at once." placeholder:"NAME[=MAX]"`
+	Replicas int      `help:"Copies of every stream: 1, 3 or 5 (default: as it is; for a new mesh 3 on a cluster, else 1)." env:"CRUMB_REPLICAS" placeholder:"N"`
+	Size     string   `help:"What the streams may hold: standard (85 GiB in all) or small (6 GiB) (default: as it is; for a new mesh standard)." enum:",standard,small" default:"" env:"CRUMB_SIZE" placeholder:"SIZE"`
+}
+
+// Help says what the flags do not.
+func (initCommand) Help() string {
+	return "May be repeated: what is there is updated, nothing is deleted, no message is lost. The groups default and the provider script always get a queue. Services only look for what this makes."
+}
+
+// made is what `crumb init --json` prints.
+type made struct {
+	Replicas  int            `json:"replicas"`
+	Groups    map[string]int `json:"groups"` // maxInFlight; 0: the default
+	Providers map[string]int `json:"providers"`
+}
+
+// Run makes the topology.
+func (cmd initCommand) Run(i *invocation) error {
+	topology, err := cmd.topology(i)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains([]int{0, 1, 3, 5}, cmd.Replicas) {
+		return fault.New(fault.InvalidConfig, "--replicas: expected 1, 3 or 5, got %d", cmd.Replicas)
+	}
+	conn, err := mesh.Connect(i.ctx, mesh.ConnectConfig{Server: i.globals.Server, Access: i.globals.access(), Name: "crumb init", Logger: i.log()})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	found, err := cmd.settle(i, conn)
+	if err != nil {
+		return err
+	}
+	if found {
+		if err := errors.Join(spare(i.ctx, topology.Groups, agent.DefaultGroup, conn.HasGroup),
+			spare(i.ctx, topology.Providers, agent.ScriptProvider, conn.HasProvider)); err != nil {
+			return err
+		}
+	}
+	if err := conn.Ensure(i.ctx, topology); err != nil {
+		return err
+	}
+	if i.globals.JSON {
+		return i.document(made{Replicas: conn.Settings.Replicas, Groups: topology.Groups, Providers: topology.Providers})
+	}
+	i.say("the mesh is there on %s, with %d of each stream", conn.NATS.ConnectedUrlRedacted(), conn.Settings.Replicas)
+	for _, g := range slices.Sorted(maps.Keys(topology.Groups)) {
+		i.say("group     %s", g)
+	}
+	for _, p := range slices.Sorted(maps.Keys(topology.Providers)) {
+		i.say("provider  %s", p)
+	}
+	return nil
+}
+
+// settle decides what the streams are like: as asked, else as they are, else as
+// suits the server.
+func (cmd initCommand) settle(i *invocation, conn *mesh.Conn) (found bool, err error) {
+	if found, err = conn.Adopt(i.ctx); err != nil {
+		return found, err
+	}
+	switch {
+	case cmd.Replicas > 0:
+		conn.Settings.Replicas = cmd.Replicas
+	case !found && conn.NATS.ConnectedClusterName() != "":
+		conn.Settings.Replicas = clusterReplicas
+	}
+	switch cmd.Size {
+	case "small":
+		conn.Settings = conn.Settings.Small()
+	case "standard":
+		conn.Settings = conn.Settings.Standard()
+	}
+	return found, nil
+}
+
+func (cmd initCommand) topology(i *invocation) (mesh.Topology, error) {
+	t := mesh.Topology{Groups: map[string]int{agent.DefaultGroup: 0}, Providers: map[string]int{agent.ScriptProvider: 0}}
+	if cmd.Dir != "" {
+		project, err := (folder{cmd.Dir}).load(i)
+		if err != nil {
+			return t, err
+		}
+		of := local.Topology(project)
+		maps.Copy(t.Groups, of.Groups)
+		maps.Copy(t.Providers, of.Providers)
+	}
+	if err := queues(t.Groups, "--group", "worker group", cmd.Group); err != nil {
+		return t, err
+	}
+	return t, queues(t.Providers, "--provider", "provider instance", cmd.Provider)
+}
+
+// spare leaves the queues alone that nobody asked for and that are there: their
+// limits may come from a project.
+func spare(ctx context.Context, all map[string]int, name string, there func(context.Context, string) (bool, error)) error {
+	if all[name] > 0 {
+		return nil
+	}
+	has, err := there(ctx, name)
+	if has {
+		delete(all, name)
+	}
+	return err
+}
+
+// queues reads NAME[=MAX] into all.
+func queues(all map[string]int, flag, kind string, words []string) error {
+	for _, word := range words {
+		name, limit, limited := strings.Cut(word, "=")
+		if err := crumbs.CheckName(kind, name); err != nil {
+			return err
+		}
+		n := 0
+		if limited {
+			var err error
+			if n, err = strconv.Atoi(limit); err != nil || n < 1 {
+				return fault.New(fault.InvalidConfig, "%s %s: expected NAME or NAME=MAX with a whole number from 1, got %q", flag, word, limit)
+			}
+		}
+		all[name] = n
+	}
+	return nil
+}

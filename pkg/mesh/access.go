@@ -1,0 +1,56 @@
+package mesh
+
+import (
+	"github.com/nats-io/nats.go"
+
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+)
+
+// Access is who a process is to NATS, and under which names its account sees what
+// it may use. The zero value is nobody, on a server that asks for nothing.
+type Access struct {
+	Creds string // credentials file (JWT and seed)
+	NKey  string // NKEY seed file
+
+	CA   string // PEM file of the authorities that sign the server's certificate; the system's when empty
+	Cert string // PEM file of this process's own certificate, with Key
+	Key  string // PEM file of the key of Cert
+
+	// APIPrefix is where an account that imports JetStream finds its API; $JS.API
+	// when empty.
+	APIPrefix string
+	// InboxPrefix is where answers to this role come; _INBOX when empty.
+	InboxPrefix string
+}
+
+// options are those of the client. They fail with INVALID_CONFIG naming the file
+// that cannot be used.
+func (a Access) options() ([]nats.Option, error) {
+	var opts []nats.Option
+	if a.Creds != "" && a.NKey != "" {
+		return nil, fault.New(fault.InvalidConfig, "creds %s and nkey %s: expected one of them", a.Creds, a.NKey)
+	}
+	if a.Creds != "" {
+		opts = append(opts, nats.UserCredentials(a.Creds))
+	}
+	if a.NKey != "" {
+		key, err := nats.NkeyOptionFromSeed(a.NKey)
+		if err != nil {
+			return nil, fault.New(fault.InvalidConfig, "nkey file %s: expected an NKEY seed: %v", a.NKey, err)
+		}
+		opts = append(opts, key)
+	}
+	if a.CA != "" {
+		opts = append(opts, nats.RootCAs(a.CA))
+	}
+	if (a.Cert == "") != (a.Key == "") {
+		return nil, fault.New(fault.InvalidConfig, "a client certificate: expected both tls-cert and tls-key, got %q and %q", a.Cert, a.Key)
+	}
+	if a.Cert != "" {
+		opts = append(opts, nats.ClientCert(a.Cert, a.Key))
+	}
+	if a.InboxPrefix != "" {
+		opts = append(opts, nats.CustomInboxPrefix(a.InboxPrefix))
+	}
+	return opts, nil
+}
