@@ -19,6 +19,8 @@ import (
 //	.results   the outputs of tools: the latest by the tool's name (.results.tool_read),
 //	           and all of them in order (.results.all: name, outcome, output)
 //	.messages  the transcript: role, text, parts
+//	.prompt    what a model of another provider would be shown of it: system, and
+//	           messages with the outputs of tools fenced
 //
 // with the built-in functions, `json`, and one rule of our own: a string of args
 // or json that is a single action ending in `| json` becomes that JSON value
@@ -146,6 +148,10 @@ func (r *renderer) text(where, text string) string {
 	}
 	if r.dot == nil {
 		r.dot = r.data.dot()
+	}
+	if r.data.Prompt != nil && strings.Contains(text, promptKey) {
+		r.dot[promptKey] = value(r.data.Prompt())
+		r.data.Prompt = nil
 	}
 	out, err := render(text, r.dot)
 	if err != nil {

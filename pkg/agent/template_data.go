@@ -13,13 +13,20 @@ import (
 type TemplateData struct {
 	Input    json.RawMessage  // absent: the last message of the user
 	Messages []crumbs.Message // the transcript so far, oldest first
+
+	// Prompt is what a model would be shown of them, as JSON: asked for once, and
+	// only by a turn that uses it.
+	Prompt func() json.RawMessage
 }
 
 // allResults is the key of .results under which every result stands in order. A
 // tool's name always has a scope in front, so it is no tool's.
 const allResults = "all"
 
-// dot is the data as templates see it.
+// promptKey is what templates call the prompt.
+const promptKey = "prompt"
+
+// dot is the data as templates see it, but for the prompt.
 func (d TemplateData) dot() map[string]any {
 	input := d.Input
 	results := map[string]any{}

@@ -26,6 +26,10 @@
 //     says how many there were.
 //   - ctl.cancel, a revoked claim (read at each heartbeat) and the call's deadline
 //     end a call in flight: `cancelled`, `cancelled`, MODEL_TIMEOUT.
+//   - What a tool returned reaches a model inside a fence, as data (internal/prompt);
+//     the transcript keeps it as it was.
+//   - No secret of this process (mesh.Conn.Secrets) is in a delta or a result, also
+//     when it comes in two pieces.
 //   - A panic of an adapter is MODEL_ERROR of its call; nothing else notices.
 //   - A stopping gateway finishes what it holds for a grace; what is not finished
 //     goes back to the queue at once, without a result and without a start.

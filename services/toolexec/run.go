@@ -2,7 +2,9 @@ package toolexec
 
 import (
 	"context"
+	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/secret"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 	"github.com/crumbmesh/crumbmesh/pkg/tool/program"
 	"github.com/crumbmesh/crumbmesh/pkg/tool/worker"
@@ -30,7 +33,7 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 		"KV_" + crumbs.BucketClaims, "KV_" + crumbs.BucketTools, "KV_" + crumbs.BucketWorkers}, nil); err != nil {
 		return err
 	}
-	tools, err := cfg.tools()
+	tools, err := cfg.tools(conn.Log)
 	if err != nil {
 		return err
 	}
@@ -45,8 +48,8 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 }
 
 // tools are the commands of the folder that belong to the group, then the Go
-// tools.
-func (c Config) tools() ([]tool.Tool, error) {
+// tools. It warns of variables whose values are too short to be kept secret.
+func (c Config) tools(log *slog.Logger) ([]tool.Tool, error) {
 	if c.Dir == "" {
 		return c.Tools, nil
 	}
@@ -60,6 +63,7 @@ func (c Config) tools() ([]tool.Tool, error) {
 		groups[e.Announcement.Group] = true
 		if e.Announcement.Group == c.Group {
 			out = append(out, command(e))
+			warn(log, e)
 		}
 	}
 	if len(out)+len(c.Tools) == 0 {
@@ -67,6 +71,15 @@ func (c Config) tools() ([]tool.Tool, error) {
 			c.Dir, c.Group, strings.Join(slices.Sorted(maps.Keys(groups)), ", "))
 	}
 	return append(out, c.Tools...), nil
+}
+
+// warn says which variables of a command hold values that are not masked.
+func warn(log *slog.Logger, e agent.ExecTool) {
+	for _, name := range e.Env {
+		if v, ok := os.LookupEnv(name); ok && v != "" && !secret.Maskable(v) {
+			log.Warn("the value of a declared variable is too short to be masked in results", "tool", e.Announcement.Handler, "variable", name, "bytesMin", secret.LengthMin)
+		}
+	}
 }
 
 // command is an exec tool as a worker serves it. Its announcement is that of the

@@ -4,6 +4,7 @@ package script
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/prompt"
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/turn"
 )
 
@@ -70,7 +72,18 @@ func (a *Adapter) render(ctx context.Context, call crumbs.ModelCall) (agent.Rend
 		return agent.RenderedTurn{}, fault.New(fault.ModelError, "agent %s has no script %q in revision %s; it has [%s]; add scripts/%s.yaml",
 			call.AgentID, call.Model.Model, call.AgentRevision, strings.Join(slices.Sorted(maps.Keys(d.Scripts)), ", "), call.Model.Model)
 	}
-	return s.Render(call.N, agent.TemplateData{Input: input(call.Messages), Messages: call.Messages})
+	return s.Render(call.N, agent.TemplateData{Input: input(call.Messages), Messages: call.Messages, Prompt: func() json.RawMessage { return shown(call) }})
+}
+
+// shown is the prompt that a provider with a model would be sent: a script may look
+// at it, so that a test of an agent sees what its model will see.
+func shown(call crumbs.ModelCall) json.RawMessage {
+	p := prompt.Of(call)
+	raw, err := json.Marshal(map[string]any{"system": p.System, "messages": p.Messages})
+	if err != nil { // messages came as JSON
+		return json.RawMessage(`null`)
+	}
+	return raw
 }
 
 // input is the text of the run's first message of the user: later ones are what

@@ -27,7 +27,8 @@ const (
 // Adapter generates the turns of one provider instance.
 //
 // Generate yields the pieces of one turn, then Done. The whole transcript is in
-// call.Messages (segments are read already), which it must not change. An error
+// call.Messages (segments are read already), which it must not change; a model is
+// sent prompt.Of(call), in which what tools returned is fenced. An error
 // ends the turn: *turn.Failure says whether another attempt may work. When ctx
 // ends it stops soon, with any error. A panic fails this turn only.
 type Adapter interface {
