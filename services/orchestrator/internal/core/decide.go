@@ -11,9 +11,10 @@ import (
 
 // Decide applies an event. The new State carries the Outbox of this decision; a
 // State with the Decision number it came with means that nothing changed. An
-// error means that this decision cannot be recorded (STATE_TOO_LARGE): decide
-// the event Broken instead. Impossible states panic.
-func Decide(p Pinned, s State, e Event) (State, error) {
+// error is *Missing, or it means that this decision cannot be recorded
+// (STATE_TOO_LARGE): decide the event Broken instead. Impossible states panic.
+func Decide(p Pinned, s State, e Event) (next State, err error) {
+	defer asks(&err)
 	d := &decision{p: p, s: s.clone(), e: e, now: later(e.At, e.Now), valueMax: ValueMax, inline: s.inline()}
 	if !d.apply() {
 		return s, nil
@@ -47,6 +48,7 @@ func (s State) clone() State {
 	s.Text = slices.Clone(s.Text)
 	s.Transcript.Inline = slices.Clone(s.Transcript.Inline)
 	s.Transcript.Segments = slices.Clone(s.Transcript.Segments)
+	s.Transcript.Sizes = slices.Clone(s.Transcript.Sizes)
 	s.Files = slices.Clone(s.Files)
 	s.Rulings = slices.Clone(s.Rulings)
 	s.Outbox, s.Blobs = Outbox{}, nil
@@ -277,6 +279,11 @@ func (d *decision) advance() {
 		d.end(d.s.Stop.Status, &Result{Error: d.s.Stop.Error})
 		return
 	}
+	outputs := make([]Value, len(d.s.Calls))
+	for i, c := range d.s.Calls {
+		outputs[i] = c.Output
+	}
+	d.need(outputs...)
 	for _, c := range d.s.Calls {
 		d.say(crumbs.Message{Role: crumbs.RoleTool, Parts: []crumbs.Part{{Type: crumbs.PartToolResult, ToolCallID: c.ID,
 			ToolName: c.Leaf, ProviderCallID: c.ProviderCallID, Outcome: c.Outcome, Output: d.load(c.Output)}}})

@@ -46,7 +46,7 @@ type Event struct {
 	// Claims tells of the attempts this event would settle without their answer
 	// (see Settles) whether they had started when their claims were revoked.
 	Claims map[string]bool
-	// Blobs holds the values that Needs names.
+	// Blobs holds the objects that an earlier try asked for (Missing).
 	Blobs map[string][]byte
 }
 
@@ -82,15 +82,6 @@ type Timing struct {
 func DefaultTiming() Timing {
 	return Timing{StartBefore: 10 * time.Minute, ModelTimeout: 10 * time.Minute, ToolTimeout: 5 * time.Minute,
 		Slack: 15 * time.Second, CancelGrace: 10 * time.Second, Question: 24 * time.Hour, QuestionMax: 7 * 24 * time.Hour}
-}
-
-// Needs names the blobs a decision about e may read.
-func Needs(s State, e Event) []string {
-	switch e.Kind {
-	case ModelResult, CallResult, Decided, TimerDue, Control, Ordered:
-		return s.refs()
-	}
-	return nil
 }
 
 // Pending is something an event would settle without its own answer.

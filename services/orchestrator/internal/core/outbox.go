@@ -71,40 +71,6 @@ func (d *decision) suspend() {
 	}
 }
 
-// say appends to the transcript.
-func (d *decision) say(m crumbs.Message) {
-	b, err := json.Marshal(m)
-	if err != nil {
-		panic("core: a message does not encode: " + err.Error())
-	}
-	d.s.Transcript.Inline = append(d.s.Transcript.Inline, m)
-	d.s.Transcript.Bytes += len(b)
-}
-
-// seal moves the inline transcript into an immutable segment when it outgrew
-// what the record may hold. Every message is stored once.
-func (d *decision) seal() {
-	t := &d.s.Transcript
-	limit := TranscriptMax
-	if d.s.Status == Suspended {
-		limit = SuspendedMax
-		d.foldText(SuspendedTextMax)
-		for i := range d.s.Calls {
-			d.aside(&d.s.Calls[i].Args)
-			d.aside(&d.s.Calls[i].Output)
-		}
-	}
-	if t.Bytes <= limit || d.s.Status.Ended() {
-		return
-	}
-	b, err := json.Marshal(t.Inline)
-	if err != nil {
-		panic("core: a transcript does not encode: " + err.Error())
-	}
-	t.Segments = append(t.Segments, d.blob(b))
-	t.Inline, t.Bytes = nil, 0
-}
-
 func (d *decision) blob(data []byte) string {
 	name := blobName(d.s.Run.ID, data)
 	d.s.Blobs = append(d.s.Blobs, Blob{Name: name, Data: data})
@@ -127,24 +93,9 @@ func (d *decision) aside(v *Value) {
 	}
 }
 
-// foldText puts the inline texts since the last one that is aside together and
-// aside, once they are more than limit bytes: a long run keeps few references.
-func (d *decision) foldText(limit int) {
-	texts := d.s.Text
-	first, bytes := len(texts), 0
-	for first > 0 && texts[first-1].Ref == "" {
-		first--
-		bytes += len(texts[first].Inline)
-	}
-	if bytes <= limit {
-		return
-	}
-	whole := d.joined(texts[first:])
-	d.s.Text = append(texts[:first], Value{Ref: d.blob(whole), Bytes: len(whole)})
-}
-
 // joined is the JSON string of several, one after the other.
 func (d *decision) joined(texts []Value) json.RawMessage {
+	d.need(texts...)
 	var whole strings.Builder
 	for _, v := range texts {
 		var part string
@@ -161,15 +112,9 @@ func (d *decision) load(v Value) json.RawMessage {
 	if v.Ref == "" {
 		return v.Inline
 	}
-	for _, b := range d.s.Blobs {
-		if b.Name == v.Ref {
-			return b.Data
-		}
-	}
-	if b, ok := d.e.Blobs[v.Ref]; ok {
-		return b
-	}
-	panic("core: the event does not bring blob " + v.Ref)
+	d.need(v)
+	b, _ := d.find(v.Ref)
+	return b
 }
 
 func (d *decision) base(typ string) crumbs.Base {

@@ -116,6 +116,7 @@ type machine struct {
 	at      time.Time
 	blobs   map[string][]byte
 	written int // blobs of the last decision
+	wanted  int // bytes that decisions asked for
 }
 
 func newMachine() *machine {
@@ -126,10 +127,14 @@ func newMachine() *machine {
 // in the record is not there for the next event.
 func (m *machine) step(e core.Event) (changed bool, err error) {
 	e.Blobs = map[string][]byte{}
-	for _, name := range core.Needs(m.s, e) {
-		e.Blobs[name] = m.blobs[name]
-	}
 	next, err := core.Decide(m.p, m.s, e)
+	for missing := (*core.Missing)(nil); errors.As(err, &missing); {
+		for _, name := range missing.Names {
+			e.Blobs[name] = m.blobs[name]
+			m.wanted += len(m.blobs[name])
+		}
+		next, err = core.Decide(m.p, m.s, e)
+	}
 	if err != nil {
 		return false, err
 	}

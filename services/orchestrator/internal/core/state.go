@@ -17,7 +17,7 @@ const (
 	ValueMax           = 8 << 10   // larger values are references
 	InlineMax          = 128 << 10 // of values that are none; beyond it those over RefMin are
 	RefMin             = 192       // a reference is hardly smaller
-	TranscriptMax      = 64 << 10  // inline transcript of a running run
+	TranscriptMax      = 16 << 10  // inline transcript of a running run
 	SuspendedMax       = 2 << 10   // inline transcript of a suspended run
 	SuspendedValueMax  = 1 << 10   // larger values of a suspended run are references
 	SuspendedTextMax   = 512       // inline text of a suspended run
@@ -197,6 +197,7 @@ type Ruling struct {
 // first, then the inline messages.
 type Transcript struct {
 	Segments []string         `json:"segments,omitempty"`
+	Sizes    []int            `json:"sizes,omitempty"` // of Segments; without them none is merged
 	Inline   []crumbs.Message `json:"inline,omitempty"`
 	Bytes    int              `json:"bytes,omitempty"` // of Inline, as JSON
 }
@@ -294,24 +295,6 @@ func (s State) inline() (n int) {
 		n += len(t.Inline)
 	}
 	return n
-}
-
-// refs are the objects a decision about s may need to read.
-func (s State) refs() []string {
-	var out []string
-	add := func(v Value) {
-		if v.Ref != "" {
-			out = append(out, v.Ref)
-		}
-	}
-	for _, c := range s.Calls {
-		add(c.Output)
-		add(c.Args)
-	}
-	for _, t := range s.Text {
-		add(t)
-	}
-	return out
 }
 
 // Ended is s without anything that could still happen.

@@ -27,7 +27,7 @@ func (w *Worker) pinned(ctx context.Context, s core.State) (core.Pinned, error) 
 }
 
 // event completes an incoming message with what Decide may need: the admitted
-// request, revoked claims, blobs.
+// request, revoked claims.
 func (w *Worker) event(ctx context.Context, e *entry, in *incoming, p core.Pinned) (core.Event, core.Pinned, error) {
 	event := in.event
 	event.Now = crumbs.At(time.Now())
@@ -47,10 +47,7 @@ func (w *Worker) event(ctx context.Context, e *entry, in *incoming, p core.Pinne
 		}
 	}
 	var err error
-	if event.Claims, err = w.revoke(ctx, pending); err != nil {
-		return event, p, err
-	}
-	event.Blobs, err = w.read(ctx, core.Needs(e.state, event))
+	event.Claims, err = w.revoke(ctx, pending)
 	return event, p, err
 }
 
@@ -94,21 +91,6 @@ func (w *Worker) revoke(ctx context.Context, pending []core.Pending) (map[string
 		found[p.Key()] = started || time.Since(p.SentAt.Time) > w.conn.Settings.ClaimTTL
 	}
 	return found, nil
-}
-
-func (w *Worker) read(ctx context.Context, names []string) (map[string][]byte, error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	out := make(map[string][]byte, len(names))
-	for _, name := range names {
-		data, err := w.blobs.Get(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		out[name] = data
-	}
-	return out, nil
 }
 
 // admit checks a request against its agent and pins revision and tool set.

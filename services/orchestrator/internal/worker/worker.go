@@ -233,8 +233,8 @@ func (w *Worker) decide(ctx context.Context, e *entry, in *incoming) (core.State
 			return core.State{}, err
 		}
 		var next core.State
-		if next, err = safely(pinned, e.state, event); err == nil {
-			return next, nil
+		if next, err = w.apply(ctx, pinned, e.state, event); err == nil || unanswered(err) {
+			return next, err
 		}
 	}
 	w.log.Error("decision failed", "run", in.run, "event", event.Kind, "error", err)
@@ -245,9 +245,9 @@ func (w *Worker) decide(ctx context.Context, e *entry, in *incoming) (core.State
 	if broken.Claims, err = w.revoke(ctx, core.Settles(pinned, e.state, broken)); err != nil {
 		return core.State{}, err
 	}
-	next, err := safely(pinned, e.state, broken)
-	if err == nil {
-		return next, nil
+	next, err := w.apply(ctx, pinned, e.state, broken)
+	if err == nil || unanswered(err) {
+		return next, err
 	}
 	record, encodeErr := e.state.Encode()
 	if encodeErr != nil {
@@ -257,6 +257,33 @@ func (w *Worker) decide(ctx context.Context, e *entry, in *incoming) (core.State
 		return core.State{}, err
 	}
 	return w.terminal(e, in, event.At), nil
+}
+
+// apply decides, with the values that the decision asks for. It fails with
+// UNAVAILABLE when one cannot be read now, RUN_NOT_FOUND when it is gone: then the
+// run cannot go on.
+func (w *Worker) apply(ctx context.Context, p core.Pinned, s core.State, e core.Event) (core.State, error) {
+	for e.Blobs = map[string][]byte{}; ; {
+		next, err := safely(p, s, e)
+		var missing *core.Missing
+		if !errors.As(err, &missing) {
+			return next, err
+		}
+		for _, name := range missing.Names {
+			if e.Blobs[name], err = w.blobs.Get(ctx, name); err != nil {
+				return core.State{}, err
+			}
+		}
+	}
+}
+
+// unanswered reports a fault of the mesh itself, which says nothing of the run.
+func unanswered(err error) bool {
+	switch fault.CodeOf(err) {
+	case fault.Unavailable, fault.ShuttingDown, fault.TopologyMissing:
+		return true
+	}
+	return false
 }
 
 // gone reports whether what a run is pinned to cannot be read, now or later: such

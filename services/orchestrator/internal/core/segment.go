@@ -1,0 +1,120 @@
+package core
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+)
+
+// SegmentMax is the largest object that older ones are merged into, in bytes.
+const SegmentMax = 1 << 20
+
+// What grows with a run, its transcript and its text, is put aside in pieces. Each
+// new piece takes up those before it that are less than twice its size, up to
+// SegmentMax: so sizes fall by half from piece to piece, and a record names about
+// ten pieces and one more for each megabyte, however small they came. A byte is
+// written again only when its piece has grown by half, at most some fifteen times:
+// what a run writes grows as what it says.
+
+// mergeable counts the pieces at the end that a new one of n bytes takes up.
+func mergeable(sizes []int, n int) (pieces int) {
+	for pieces < len(sizes) {
+		last := sizes[len(sizes)-1-pieces]
+		if last >= 2*n || last+n > SegmentMax {
+			break
+		}
+		n += last
+		pieces++
+	}
+	return pieces
+}
+
+// say appends to the transcript.
+func (d *decision) say(m crumbs.Message) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic("core: a message does not encode: " + err.Error())
+	}
+	d.s.Transcript.Inline = append(d.s.Transcript.Inline, m)
+	d.s.Transcript.Bytes += len(b)
+}
+
+// seal moves the inline transcript into an immutable segment when it outgrew
+// what the record may hold.
+func (d *decision) seal() {
+	t := &d.s.Transcript
+	limit := TranscriptMax
+	if d.s.Status == Suspended {
+		limit = SuspendedMax
+		d.foldText(SuspendedTextMax)
+		for i := range d.s.Calls {
+			d.aside(&d.s.Calls[i].Args)
+			d.aside(&d.s.Calls[i].Output)
+		}
+	}
+	if t.Bytes <= limit || d.s.Status.Ended() {
+		return
+	}
+	whole, err := json.Marshal(t.Inline)
+	if err != nil {
+		panic("core: a transcript does not encode: " + err.Error())
+	}
+	t.Sizes = aligned(t.Sizes, len(t.Segments))
+	keep := len(t.Segments) - mergeable(t.Sizes, len(whole))
+	whole = joinLists(append(d.pieces(t.Segments[keep:]), whole))
+	t.Segments, t.Sizes = append(t.Segments[:keep], d.blob(whole)), append(t.Sizes[:keep], len(whole))
+	t.Inline, t.Bytes = nil, 0
+}
+
+// aligned gives every segment a size. A release that does not know sizes drops
+// them: segments of an unknown size stay as they are.
+func aligned(sizes []int, segments int) []int {
+	if len(sizes) > segments {
+		sizes = nil
+	}
+	return append(slices.Repeat([]int{SegmentMax}, segments-len(sizes)), sizes...)
+}
+
+func (d *decision) pieces(names []string) (data []json.RawMessage) {
+	values := make([]Value, len(names))
+	for i, name := range names {
+		values[i].Ref = name
+	}
+	d.need(values...)
+	for _, v := range values {
+		data = append(data, d.load(v))
+	}
+	return data
+}
+
+// joinLists is the JSON list of the elements of several that have some.
+func joinLists(lists []json.RawMessage) json.RawMessage {
+	whole := slices.Clone(lists[0])
+	for _, l := range lists[1:] {
+		whole = append(whole[:len(whole)-1], ',')
+		whole = append(whole, l[1:]...)
+	}
+	return whole
+}
+
+// foldText puts the inline texts since the last one that is aside together and
+// aside, once they are more than limit bytes.
+func (d *decision) foldText(limit int) {
+	texts := d.s.Text
+	first, bytes := len(texts), 0
+	for first > 0 && texts[first-1].Ref == "" {
+		first--
+		bytes += len(texts[first].Inline)
+	}
+	if bytes <= limit {
+		return
+	}
+	sizes := make([]int, first)
+	for i, v := range texts[:first] {
+		sizes[i] = v.Bytes
+	}
+	first -= mergeable(sizes, bytes)
+	whole := d.joined(texts[first:])
+	d.s.Text = append(texts[:first], Value{Ref: d.blob(whole), Bytes: len(whole)})
+}
