@@ -98,3 +98,25 @@ func TestBench_FloorsSayWhatTheMeshSays(t *testing.T) {
 		}
 	}
 }
+
+// Each storage carries runs out and has its line in the table.
+func TestBench_Replicas(t *testing.T) {
+	t.Parallel()
+	report := &Report{Machine: machine(), Rounds: 1}
+	o := options{rounds: 1, slice: time.Millisecond, inFlight: []int{1}, warm: 1}
+	if err := replicas(context.Background(), o, t.TempDir(), report); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := report.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range storages() {
+		if got := report.Replicas[0].Rows[s.String()]; len(got) != 1 || got[0].Runs < 1 {
+			t.Errorf("%s: %+v", s, got)
+		}
+		if !strings.Contains(out.String(), s.String()) {
+			t.Errorf("no row %q in\n%s", s, &out)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -22,14 +23,9 @@ const (
 
 // dev measures `crumb dev` on a project of one agent.
 func dev(ctx context.Context, o options, dir string, report *Report) error {
-	crumb := o.crumb
-	if crumb == "" {
-		crumb = filepath.Join(dir, "crumb")
-		build := exec.CommandContext(ctx, "go", "build", "-o", crumb, "github.com/crumbmesh/crumbmesh/cmd/crumb")
-		build.Stderr = os.Stderr
-		if err := build.Run(); err != nil {
-			return fmt.Errorf("go build ./cmd/crumb: %w (name a binary with -crumb)", err)
-		}
+	crumb, err := binary(ctx, o.crumb, dir, "github.com/crumbmesh/crumbmesh/cmd/crumb")
+	if err != nil {
+		return err
 	}
 	project, err := writeProject(dir)
 	if err != nil {
@@ -54,6 +50,20 @@ func dev(ctx context.Context, o options, dir string, report *Report) error {
 	}
 	report.add("`crumb dev` on a new store: process starts → serves", "ms", starts)
 	return nil
+}
+
+// binary is the named program, or the package built into dir.
+func binary(ctx context.Context, named, dir, pkg string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	file := filepath.Join(dir, path.Base(path.Dir(pkg))+"-"+path.Base(pkg))
+	build := exec.CommandContext(ctx, "go", "build", "-o", file, pkg)
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return "", fmt.Errorf("go build %s: %w", pkg, err)
+	}
+	return file, nil
 }
 
 func writeProject(dir string) (string, error) {

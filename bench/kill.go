@@ -54,7 +54,7 @@ func (l *live) replica(ctx context.Context) (*replica, error) {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), childServer+"="+l.server.URL(), childKey+"="+l.key.Public())
+	cmd.Env = append(os.Environ(), childServer+"="+l.site.URL(), childKey+"="+l.key.Public())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

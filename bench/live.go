@@ -43,10 +43,11 @@ type parts struct {
 	orchestrator bool
 	port         int                // of the listener
 	called       func(tool.Context) // nil: nothing
+	storage      storage
 }
 
 func newLive(ctx context.Context, dir, name string, with parts) (*live, error) {
-	p, err := newPlace(ctx, dir, name, with.port)
+	p, err := newPlace(ctx, dir, name, with.port, with.storage)
 	if err != nil {
 		return nil, err
 	}

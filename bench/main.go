@@ -1,7 +1,8 @@
 // Command bench measures what a run costs, beside the least that its messages
 // cost on the same NATS. docs/performance.md explains the rows and keeps results.
 //
-//	go run ./bench              all rows, under three minutes
+//	go run ./bench              the usual rows, a few minutes
+//	go run ./bench -rows scale -suspended 100000   a deployment that keeps so many waiting runs
 //	go run ./bench -rows floor  the throughput rows only: hop floor, protocol floor, mesh
 //
 // One run is model → one tool → model: scripted model, Go tool, embedded server,
@@ -31,9 +32,16 @@ const (
 	rowsSuspended = "suspended"
 	rowsKill      = "kill"
 	rowsDev       = "dev"
+	rowsReplicas  = "replicas"
+	rowsScale     = "scale"
 )
 
-func rowNames() []string { return []string{rowsFloor, rowsLatency, rowsSuspended, rowsKill, rowsDev} }
+// rowNames are all groups; scale takes long and runs only when it is asked for.
+func rowNames() []string { return append(usualRows(), rowsScale) }
+
+func usualRows() []string {
+	return []string{rowsFloor, rowsLatency, rowsSuspended, rowsKill, rowsDev, rowsReplicas}
+}
 
 type options struct {
 	rounds   int
@@ -80,11 +88,11 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.rounds, "rounds", 5, "paired rounds; medians are over them")
 	f.DurationVar(&o.slice, "slice", 1200*time.Millisecond, "how long one row runs in a round")
 	inFlight := f.String("in-flight", "1,16,128", "runs in flight, comma separated")
-	rows := f.String("rows", strings.Join(rowNames(), ","), "which groups of rows")
+	rows := f.String("rows", strings.Join(usualRows(), ","), "which groups of rows of "+strings.Join(rowNames(), ", "))
 	f.IntVar(&o.warm, "warm", 200, "runs of each row before it is measured")
 	f.IntVar(&o.calls, "calls", 300, "calls of each latency row")
 	f.IntVar(&o.runs, "suspended", 1000, "suspended runs")
-	f.StringVar(&o.crumb, "crumb", "", "the crumb binary of the row dev; built when empty")
+	f.StringVar(&o.crumb, "crumb", "", "the crumb binary of the rows dev and scale; built when empty")
 	f.StringVar(&o.profile, "profile", "", "write a CPU profile of the mesh's slices at 16 in flight")
 	f.StringVar(&o.store, "store", "", "folder of the streams; a temporary one when empty")
 	f.BoolVar(&o.json, "json", false, "print one JSON document instead of the table")
@@ -127,7 +135,7 @@ func bench(ctx context.Context, o options) error {
 	for _, group := range []struct {
 		name string
 		run  func(context.Context, options, string, *Report) error
-	}{{rowsFloor, floors}, {rowsLatency, latencies}, {rowsSuspended, suspension}, {rowsKill, kills}, {rowsDev, dev}} {
+	}{{rowsFloor, floors}, {rowsLatency, latencies}, {rowsSuspended, suspension}, {rowsKill, kills}, {rowsDev, dev}, {rowsReplicas, replicas}, {rowsScale, scale}} {
 		if !slices.Contains(o.rows, group.name) {
 			continue
 		}

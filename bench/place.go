@@ -12,7 +12,6 @@ import (
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
-	"github.com/crumbmesh/crumbmesh/pkg/mesh/embedded"
 )
 
 // Names of what the measured runs use.
@@ -24,25 +23,26 @@ const (
 // place is a server of its own with the topology of a mesh, and a client that
 // hears runs end.
 type place struct {
-	server *embedded.Server
-	client *mesh.Conn
-	conns  []*mesh.Conn
+	site    site
+	storage storage
+	client  *mesh.Conn
+	conns   []*mesh.Conn
 
 	mu      sync.Mutex
 	waiting map[crumbs.RunID]chan string // by run: told the last token of its terminal crumb
 }
 
-// newPlace starts a server below dir. port is as in embedded.Config.
-func newPlace(ctx context.Context, dir, name string, port int) (*place, error) {
+// newPlace starts NATS below dir. port is as in embedded.Config.
+func newPlace(ctx context.Context, dir, name string, port int, kept storage) (*place, error) {
 	dir = filepath.Join(dir, name)
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
-	s, err := embedded.Start(embedded.Config{Store: dir, Port: port})
+	s, err := newSite(dir, port, kept)
 	if err != nil {
 		return nil, err
 	}
-	p := &place{server: s, waiting: map[crumbs.RunID]chan string{}}
+	p := &place{site: s, storage: kept, waiting: map[crumbs.RunID]chan string{}}
 	if p.client, err = p.connect(ctx, "client"); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,9 @@ func newPlace(ctx context.Context, dir, name string, port int) (*place, error) {
 
 func (p *place) connect(ctx context.Context, name string) (*mesh.Conn, error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	c, err := mesh.Connect(ctx, mesh.ConnectConfig{InProcess: p.server, Name: name, Settings: mesh.DevSettings(), Logger: log.With("service", name)})
+	settings := mesh.DevSettings()
+	settings.Replicas = max(p.storage.nodes, 1)
+	c, err := mesh.Connect(ctx, mesh.ConnectConfig{InProcess: p.site.entrance(), Name: name, Settings: settings, Logger: log.With("service", name)})
 	if err == nil {
 		p.conns = append(p.conns, c)
 	}
@@ -71,7 +73,7 @@ func (p *place) stop() {
 	for _, c := range p.conns {
 		c.Close()
 	}
-	p.server.Stop()
+	p.site.Stop()
 }
 
 // onAgentCrumb hears crumbs as they are published, which costs all rows the same.

@@ -31,7 +31,7 @@ type replay struct {
 const replayPull = 256
 
 func newReplay(ctx context.Context, dir, name string, r *recording, h handler) (*replay, error) {
-	p, err := newPlace(ctx, dir, name, 0)
+	p, err := newPlace(ctx, dir, name, 0, storage{})
 	if err != nil {
 		return nil, err
 	}

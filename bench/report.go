@@ -14,9 +14,11 @@ type Report struct {
 	SliceMs    int64        `json:"sliceMs"`
 	Run        []Said       `json:"run,omitempty"` // what one run of the mesh writes
 	Throughput []Throughput `json:"throughput,omitempty"`
+	Replicas   []Throughput `json:"replicas,omitempty"` // rows by storage
 	Latencies  []Latency    `json:"latencies,omitempty"`
 	Suspended  Suspended    `json:"suspended,omitzero"`
 	Dev        Dev          `json:"dev,omitzero"`
+	Scale      Scale        `json:"scale,omitzero"`
 }
 
 // Throughput is the rows at one number of runs in flight, a slice a round.
@@ -56,9 +58,13 @@ type Dev struct {
 }
 
 func (r *Report) add(name, unit string, all []time.Duration) {
+	r.Latencies = append(r.Latencies, latency(name, unit, all))
+}
+
+func latency(name, unit string, all []time.Duration) Latency {
 	const maximum = 100
-	r.Latencies = append(r.Latencies, Latency{Name: name, Unit: unit, Count: len(all),
-		P50: milliseconds(percentile(all, 50)), P99: milliseconds(percentile(all, 99)), Max: milliseconds(percentile(all, maximum))})
+	return Latency{Name: name, Unit: unit, Count: len(all),
+		P50: milliseconds(percentile(all, 50)), P99: milliseconds(percentile(all, 99)), Max: milliseconds(percentile(all, maximum))}
 }
 
 // of collects one figure of a row over the rounds.
@@ -88,11 +94,13 @@ func (r *Report) Print(out io.Writer) error {
 	text := &table{}
 	m := r.Machine
 	text.line("%s, %d CPUs, %s, nats-server %s; load %s before, %s after", m.OS, m.CPUs, m.Go, m.NATS, m.LoadBefore, m.LoadAfter)
-	text.line("embedded server, R1, file streams with the default sync interval (2 min), all in one process; medians of %d paired rounds of %d ms", r.Rounds, r.SliceMs)
+	text.line("where nothing else is said: embedded server, R1, file streams with the default sync interval (2 min), all in one process; medians of %d paired rounds of %d ms", r.Rounds, r.SliceMs)
 	r.printRun(text)
 	r.printThroughput(text)
+	r.printReplicas(text)
 	r.printLatencies(text)
 	r.printIdle(text)
+	r.Scale.print(text)
 	return text.write(out)
 }
 
@@ -116,6 +124,22 @@ func (r *Report) printThroughput(text *table) {
 			text.line("%d\t%s\t%.0f\t%.2f\t%.2f\t%.3f\t%.2f\t%.2f\t%.0f", t.InFlight, row,
 				middle(func(s Slice) float64 { return s.RunsPerSec }), middle(func(s Slice) float64 { return s.P50Ms }), middle(func(s Slice) float64 { return s.P99Ms }),
 				middle(cpuOf), t.ratio(row, rowHop, cpuOf), t.ratio(row, rowProtocol, cpuOf), middle(func(s Slice) float64 { return s.Stored }))
+		}
+	}
+}
+
+func (r *Report) printReplicas(text *table) {
+	if len(r.Replicas) > 0 {
+		text.line("\nin flight\tstorage\truns/s\tp50 ms\tp99 ms\tCPU ms a run\truns/s ÷ R1\tp50 × R1\tCPU × R1")
+	}
+	first := storages()[0].String()
+	for _, t := range r.Replicas {
+		for _, s := range storages() {
+			row := s.String()
+			middle := func(f func(Slice) float64) float64 { return median(t.of(row, f)) }
+			rate, half := func(s Slice) float64 { return s.RunsPerSec }, func(s Slice) float64 { return s.P50Ms }
+			text.line("%d\t%s\t%.0f\t%.2f\t%.2f\t%.3f\t%.2f\t%.2f\t%.2f", t.InFlight, row, middle(rate), middle(half),
+				middle(func(s Slice) float64 { return s.P99Ms }), middle(cpuOf), t.ratio(row, first, rate), t.ratio(row, first, half), t.ratio(row, first, cpuOf))
 		}
 	}
 }
