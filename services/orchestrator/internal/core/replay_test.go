@@ -116,6 +116,7 @@ type machine struct {
 	at      time.Time
 	blobs   map[string][]byte
 	written int // blobs of the last decision
+	stored  int // bytes of all blobs
 	wanted  int // bytes that decisions asked for
 }
 
@@ -141,6 +142,9 @@ func (m *machine) step(e core.Event) (changed bool, err error) {
 	changed = next.Decision != m.s.Decision
 	m.written = len(next.Blobs)
 	for _, b := range next.Blobs {
+		if _, known := m.blobs[b.Name]; !known {
+			m.stored += len(b.Data)
+		}
 		m.blobs[b.Name] = b.Data
 	}
 	next.Blobs = nil

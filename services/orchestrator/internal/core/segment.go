@@ -7,27 +7,40 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 )
 
-// SegmentMax is the largest object that older ones are merged into, in bytes.
-const SegmentMax = 1 << 20
+// Pieces of what grows with a run, its transcript and its text, are put aside as
+// they come and merged by classes of size: three that are not larger than the new
+// one's class become one, up to SegmentMax. So a record names about two pieces of
+// each class and a few more for each megabyte, however small they came, and a byte
+// is written once more for each class it rises through: what a run writes grows as
+// what it says.
+const (
+	SegmentMax   = 1 << 20 // largest object that pieces are merged into, in bytes
+	classBytes   = 2 << 10 // class 0 is what is smaller
+	classFactor  = 4       // from class to class
+	piecesAClass = 3       // that become one
+)
 
-// What grows with a run, its transcript and its text, is put aside in pieces. Each
-// new piece takes up those before it that are less than twice its size, up to
-// SegmentMax: so sizes fall by half from piece to piece, and a record names about
-// ten pieces and one more for each megabyte, however small they came. A byte is
-// written again only when its piece has grown by half, at most some fifteen times:
-// what a run writes grows as what it says.
+// class is the class of a piece by its size.
+func class(bytes int) (c int) {
+	for top := classBytes; bytes >= top && top <= SegmentMax; top *= classFactor {
+		c++
+	}
+	return c
+}
 
 // mergeable counts the pieces at the end that a new one of n bytes takes up.
 func mergeable(sizes []int, n int) (pieces int) {
-	for pieces < len(sizes) {
-		last := sizes[len(sizes)-1-pieces]
-		if last >= 2*n || last+n > SegmentMax {
-			break
+	for {
+		alike, sum, level := 0, n, class(n)
+		for i := len(sizes) - 1 - pieces; i >= 0 && class(sizes[i]) <= level; i-- {
+			sum += sizes[i]
+			alike++
 		}
-		n += last
-		pieces++
+		if alike < piecesAClass-1 || sum > SegmentMax {
+			return pieces
+		}
+		pieces, n = pieces+alike, sum
 	}
-	return pieces
 }
 
 // say appends to the transcript.
@@ -98,8 +111,8 @@ func joinLists(lists []json.RawMessage) json.RawMessage {
 	return whole
 }
 
-// foldText puts the inline texts since the last one that is aside together and
-// aside, once they are more than limit bytes.
+// foldText makes one of the inline texts since the last one that is aside, and
+// puts it aside once it is more than limit bytes.
 func (d *decision) foldText(limit int) {
 	texts := d.s.Text
 	first, bytes := len(texts), 0
@@ -108,6 +121,9 @@ func (d *decision) foldText(limit int) {
 		bytes += len(texts[first].Inline)
 	}
 	if bytes <= limit {
+		if len(texts)-first > 1 {
+			d.s.Text = append(texts[:first], Value{Inline: d.joined(texts[first:])})
+		}
 		return
 	}
 	sizes := make([]int, first)

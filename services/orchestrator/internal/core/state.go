@@ -63,7 +63,7 @@ type State struct {
 	ModelCount int           `json:"modelCount,omitempty"`
 	Calls      []Call        `json:"calls,omitempty"` // of the current turn, in the model's order
 	Transcript Transcript    `json:"transcript"`
-	Text       []Value       `json:"text,omitempty"` // of each step so far
+	Text       []Value       `json:"text,omitempty"` // of the steps so far, in pieces
 	Usage      *crumbs.Usage `json:"usage,omitempty"`
 	Cost       *crumbs.Cost  `json:"cost,omitempty"`
 	Files      []crumbs.File `json:"files,omitempty"`
