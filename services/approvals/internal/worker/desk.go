@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
@@ -36,13 +37,24 @@ func (d *Desk) list(ctx context.Context, body json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := newPage(q.Limit, replyMax)
-	if err := d.Register.scan(ctx, pattern, func(row decision.Approval) {
+	oldest := newPage(q.Limit, math.MaxInt)
+	if err := d.Register.heads(ctx, pattern, func(row decision.Approval) {
 		if q.Status == "" || row.Status == q.Status {
-			p.add(row)
+			oldest.add(row)
 		}
 	}); err != nil {
 		return nil, err
+	}
+	p := newPage(q.Limit, replyMax)
+	p.cut = oldest.cut
+	for _, head := range oldest.rows {
+		row, err := d.Register.Row(ctx, head.row.CheckpointID)
+		if err != nil {
+			return nil, err
+		}
+		if row.Status != "" && (q.Status == "" || row.Status == q.Status) { // it may have moved on meanwhile
+			p.add(row)
+		}
 	}
 	return p.reply(), nil
 }

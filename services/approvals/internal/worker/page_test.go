@@ -12,6 +12,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 )
 
 // TestPage_OldestThatFit: whatever order rows come in, a page is the longest
@@ -68,5 +69,41 @@ func TestReadQuery_Refuses(t *testing.T) {
 	q, pattern, err := readQuery(json.RawMessage(`{}`))
 	if err != nil || q.Limit != decision.ListDefault || pattern != everyRow {
 		t.Errorf("%+v %q %v", q, pattern, err)
+	}
+}
+
+// Rows that an older release wrote, without headers, are listed and surveyed as
+// those that have them.
+func TestDesk_ListsRowsOfOlderReleases(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for i, status := range []decision.Status{decision.StatusOpen, decision.StatusDecided, decision.StatusOpen} {
+		id := crumbs.ToolCallID("run_1", 1, i)
+		row := decision.Approval{CheckpointID: id, RunID: "run_1", Status: status, CreatedAt: crumbs.At(time.UnixMilli(int64(i)))}
+		value, err := json.Marshal(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := mesh.Write{Key: string(id), Value: value}
+		if i == 2 {
+			w.Header = head(row)
+		}
+		if _, err := b.Register.bucket.Set(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := b.list(t.Context(), json.RawMessage(`{"status":"open","limit":2}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := out.(decision.Page)
+	if len(page.Approvals) != 2 || page.Approvals[0].CheckpointID != "run_1.1.0" || page.Approvals[1].CheckpointID != "run_1.1.2" || page.Truncated {
+		t.Errorf("%+v", page)
+	}
+	if err := b.Publisher.Survey(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, due := b.Publisher.due["run_1.1.1"]; !due || len(b.Publisher.due) != 1 {
+		t.Errorf("surveyed: %v", b.Publisher.due)
 	}
 }

@@ -72,7 +72,7 @@ func (p *Publisher) forget(id crumbs.CheckpointID) {
 
 // Survey finds every decided row; the ones not watched yet are due at once.
 func (p *Publisher) Survey(ctx context.Context) error {
-	return p.register.scan(ctx, everyRow, func(row decision.Approval) {
+	return p.register.heads(ctx, everyRow, func(row decision.Approval) {
 		if row.Status == decision.StatusDecided {
 			p.add(row.CheckpointID, repeat{wait: p.every})
 		}

@@ -75,7 +75,7 @@ func (r *Register) update(ctx context.Context, id crumbs.CheckpointID, change fu
 		if err != nil {
 			return row, fault.Wrap(fault.InternalError, err, "the approvals row %s does not encode", id)
 		}
-		_, err = r.bucket.CompareAndSet(ctx, string(id), value, revision, question.TTL(next, time.Now()))
+		_, err = r.bucket.Set(ctx, mesh.Write{Key: string(id), Value: value, Revision: revision, TTL: question.TTL(next, time.Now()), Header: head(next)})
 		if !errors.Is(err, mesh.ErrConflict) {
 			return next, err
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -212,17 +213,65 @@ func (e *Endpoints) list(ctx context.Context, body json.RawMessage) (any, error)
 		return nil, err
 	}
 	newest := runPage{limit: limit}
-	err := e.Conn.Bucket(crumbs.BucketRuns).List(ctx, ">", func(rec mesh.Record) bool {
-		s, err := core.Decode(rec.Value)
-		if err == nil && (r.Status == "" || r.Status == string(s.Status)) && (r.AgentID == "" || r.AgentID == s.Run.Agent) {
-			newest.add(row(s))
+	var failed error
+	err := e.Conn.Bucket(crumbs.BucketRuns).Heads(ctx, ">", func(rec mesh.Record) bool {
+		var v crumbs.RunView
+		if v, failed = e.head(ctx, rec); failed == nil && chosen(r, v) {
+			newest.add(v)
 		}
-		return true
+		return failed == nil
 	})
-	if err != nil {
+	if err = cmp.Or(failed, err); err != nil {
 		return nil, err
 	}
-	return newest.reply(), nil
+	return e.rows(ctx, r, newest.reply())
+}
+
+// chosen reports whether a run belongs into a list.
+func chosen(r crumbs.RunList, v crumbs.RunView) bool {
+	return v.RunID != "" && (r.Status == "" || r.Status == v.Status) && (r.AgentID == "" || r.AgentID == v.AgentID)
+}
+
+// head is what the headers of a record say of its run; those of older releases
+// leave the status to the value.
+func (e *Endpoints) head(ctx context.Context, rec mesh.Record) (crumbs.RunView, error) {
+	v := crumbs.RunView{RunID: crumbs.RunID(rec.Key), AgentID: crumbs.AgentID(rec.Head(core.HeadAgent)), Status: rec.Head(core.HeadStatus)}
+	started, err := strconv.ParseInt(rec.Head(core.HeadStarted), 10, 64)
+	if v.Status == "" || v.AgentID == "" || err != nil {
+		return e.whole(ctx, v.RunID)
+	}
+	v.StartedAt = crumbs.At(time.UnixMilli(started))
+	return v, nil
+}
+
+// whole is the row of a run; one that is gone or cannot be read has no id.
+func (e *Endpoints) whole(ctx context.Context, run crumbs.RunID) (crumbs.RunView, error) {
+	rec, err := e.Conn.Bucket(crumbs.BucketRuns).Get(ctx, string(run))
+	if err != nil || !rec.Exists() {
+		return crumbs.RunView{}, err
+	}
+	s, err := core.Decode(rec.Value)
+	if err != nil {
+		return crumbs.RunView{}, nil // the run machine says what is wrong with it
+	}
+	return row(s), nil
+}
+
+// rows reads the runs of a page whole. One that went on meanwhile and does not
+// belong into the list any more is left out.
+func (e *Endpoints) rows(ctx context.Context, r crumbs.RunList, page crumbs.RunListReply) (any, error) {
+	all := page.Runs
+	page.Runs = make([]crumbs.RunView, 0, len(all))
+	for _, head := range all {
+		v, err := e.whole(ctx, head.RunID)
+		if err != nil {
+			return nil, err
+		}
+		if chosen(r, v) {
+			page.Runs = append(page.Runs, v)
+		}
+	}
+	return page, nil
 }
 
 // checkStatus refuses a status that no run has: an empty list would say that there

@@ -13,24 +13,6 @@ import (
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
 )
 
-// Headers of a record, readable by every version when its value is not.
-const (
-	headerVersion = "crumb-version"
-	headerAgent   = "crumb-agent"
-	headerSession = "crumb-session"
-	headerSeq     = "crumb-seq"
-	headerStarted = "crumb-started"
-)
-
-func recordHeader(s core.State) map[string]string {
-	h := map[string]string{headerVersion: strconv.Itoa(s.Version), headerSeq: strconv.FormatUint(s.Seq, 10)}
-	if s.Run.Agent != "" {
-		h[headerAgent], h[headerSession] = string(s.Run.Agent), string(s.Run.Session)
-		h[headerStarted] = strconv.FormatInt(s.Run.StartedAt.UnixMilli(), 10)
-	}
-	return h
-}
-
 // undecodable handles a record that cannot be read: a newer one waits for a
 // newer process; bytes that are no record are kept as a dead letter and replaced
 // by a terminal record made from the headers alone.
@@ -48,7 +30,7 @@ func (w *Worker) undecodable(ctx context.Context, in *incoming, e *entry, cause 
 		}
 		return ""
 	}
-	agentID := crumbs.AgentID(get(headerAgent))
+	agentID := crumbs.AgentID(get(core.HeadAgent))
 	if crumbs.CheckAgentID(string(agentID)) != nil {
 		return false, mesh.Dead(in.run, fault.Wrap(fault.InternalError, cause, "the record of run %s names no agent", in.run))
 	}
@@ -56,9 +38,9 @@ func (w *Worker) undecodable(ctx context.Context, in *incoming, e *entry, cause 
 	if err != nil {
 		return false, err
 	}
-	e.state = core.State{Run: core.Run{ID: in.run, Agent: agentID, Session: crumbs.SessionID(get(headerSession))}, Seq: last.Seq,
+	e.state = core.State{Run: core.Run{ID: in.run, Agent: agentID, Session: crumbs.SessionID(get(core.HeadSession))}, Seq: last.Seq,
 		Fence: core.Fence{Seq: last.Seq, Stream: last.Stream}}
-	if ms, err := strconv.ParseInt(get(headerStarted), 10, 64); err == nil {
+	if ms, err := strconv.ParseInt(get(core.HeadStarted), 10, 64); err == nil {
 		e.state.Run.StartedAt = crumbs.At(time.UnixMilli(ms))
 	}
 	written, err := w.write(ctx, e, w.terminal(e, in, crumbs.At(in.delivery.Stored)))

@@ -319,7 +319,7 @@ func (w *Worker) write(ctx context.Context, e *entry, next core.State) (*entry, 
 	if next.Run.Tombstone {
 		ttl = w.conn.Settings.TombstoneTTL
 	}
-	rev, err := w.runs.Set(ctx, mesh.Write{Key: string(next.Run.ID), Value: body, Revision: e.revision, TTL: ttl, Header: recordHeader(next)})
+	rev, err := w.runs.Set(ctx, mesh.Write{Key: string(next.Run.ID), Value: body, Revision: e.revision, TTL: ttl, Header: next.Head()})
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +352,7 @@ func (w *Worker) trim(ctx context.Context, e *entry) error {
 		return err
 	}
 	w.cache.drop(s.Run.ID) // hardly anything comes for an ended run; thousands of them would only be garbage to mark
-	_, err = w.runs.Set(ctx, mesh.Write{Key: string(s.Run.ID), Value: body, Revision: e.revision, TTL: w.conn.Settings.RunTTL, Header: recordHeader(final)})
+	_, err = w.runs.Set(ctx, mesh.Write{Key: string(s.Run.ID), Value: body, Revision: e.revision, TTL: w.conn.Settings.RunTTL, Header: final.Head()})
 	if errors.Is(err, mesh.ErrConflict) {
 		return nil
 	}

@@ -1,0 +1,80 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	headsBatch = 1000             // messages of one pull
+	headsWait  = 5 * time.Second  // for one of them
+	headsIdle  = 10 * time.Second // until the server drops a consumer that was left behind
+)
+
+// Heads visits the records whose key matches pattern without their values, until
+// visit returns false: what a list over many records can afford. Records are those
+// there when it began, in the order of their last write; Value is empty, not nil. It
+// fails with UNAVAILABLE.
+func (b *Bucket) Heads(ctx context.Context, pattern string, visit func(Record) bool) error {
+	cons, err := b.conn.JS.OrderedConsumer(ctx, b.stream(), jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{b.subject(pattern)}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: true,
+		InactiveThreshold: headsIdle, MaxResetAttempts: 1,
+	})
+	if err != nil {
+		return unavailable(err, "bucket "+b.name)
+	}
+	info := cons.CachedInfo()
+	defer b.dropHeads(ctx, info.Name)
+	for left := info.NumPending; left > 0; {
+		batch, err := cons.Fetch(headsBatch, jetstream.FetchMaxWait(headsWait))
+		if err != nil {
+			return unavailable(err, "bucket "+b.name)
+		}
+		got := 0
+		for m := range batch.Messages() {
+			meta, err := m.Metadata()
+			if err != nil {
+				return unavailable(err, "bucket "+b.name)
+			}
+			got++
+			left = meta.NumPending
+			r := b.record(&Stored{Subject: m.Subject(), Header: m.Headers(), Data: []byte{}, Sequence: meta.Sequence.Stream, Time: meta.Timestamp})
+			if r.Exists() && !visit(r) {
+				return nil
+			}
+			if left == 0 {
+				return nil
+			}
+		}
+		if err := batch.Error(); err != nil && got == 0 {
+			return unavailable(err, "bucket "+b.name)
+		}
+		if ctx.Err() != nil {
+			return unavailable(ctx.Err(), "bucket "+b.name)
+		}
+	}
+	return nil
+}
+
+// dropHeads lets the server forget the consumer of a listing at once.
+func (b *Bucket) dropHeads(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	if err := b.conn.JS.DeleteConsumer(ctx, b.stream(), name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		b.conn.Log.Debug("consumer left to expire", "bucket", b.name, "error", err)
+	}
+}
+
+// Head returns a header of a record, "" when it has none of that name.
+func (r Record) Head(name string) string {
+	for k, v := range r.Header {
+		if len(v) > 0 && strings.EqualFold(k, name) {
+			return v[0]
+		}
+	}
+	return ""
+}
