@@ -52,6 +52,27 @@ func TestCluster_Schedule05_Stepdowns(t *testing.T) {
 	}
 }
 
+// A project applied to a cluster adds queues, whatever the orchestrator that makes
+// them takes for the number of replicas.
+func TestCluster_GroupIsAddedToAReplicatedQueue(t *testing.T) {
+	t.Parallel()
+	conn := meshtest.StartCluster(t, topology(), meshtest.WithSettings(quick)).Connect("orchestrator")
+	conn.Settings.Replicas = 1
+	added := mesh.Topology{Groups: map[string]int{"added": 3}}
+	for range 2 { // made, then found
+		if err := conn.EnsureConsumers(t.Context(), added); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := conn.JS.Consumer(t.Context(), crumbs.StreamToolCalls, mesh.GroupConsumer("added"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if peers := c.CachedInfo().Cluster; peers == nil || len(peers.Replicas) != 2 {
+		t.Errorf("the added queue is in %+v, want a leader and two replicas", peers)
+	}
+}
+
 const (
 	raceRuns   = 12 // of one round
 	raceCrumbs = 4

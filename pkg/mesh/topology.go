@@ -90,7 +90,7 @@ func (s Settings) bucket(name string, ttl time.Duration) jetstream.StreamConfig 
 func (s Settings) consumers(t Topology) []consumerSpec {
 	durable := func(name string, deliver, pending int, filters ...string) jetstream.ConsumerConfig {
 		c := jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: s.AckWait,
-			MaxDeliver: deliver, MaxAckPending: pending, Replicas: s.Replicas}
+			MaxDeliver: deliver, MaxAckPending: pending} // as many replicas as the stream: who adds a group need not know them
 		if len(filters) == 1 {
 			c.FilterSubject = filters[0]
 		}
