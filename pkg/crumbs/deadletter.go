@@ -150,3 +150,22 @@ type DeadReceipt struct {
 	By      string `json:"by,omitempty"`      // who did it, <iss>:<sub>
 	At      *Time  `json:"at,omitempty"`      // when
 }
+
+// DeadSubject is the subject of the letter, below which the notes on it stand.
+func (l DeadLetter) DeadSubject() string { return DeadSubject(l.Stream, l.RunID, l.Sequence) }
+
+// tokens of `dead.<stream>.<run>.<sequence>`; a note has one more.
+const deadTokens = 4
+
+// IsDeadLetter reports whether a subject is that of a letter, not of a note on one.
+func IsDeadLetter(subject string) bool {
+	return strings.HasPrefix(subject, "dead.") && strings.Count(subject, ".") == deadTokens-1
+}
+
+// DeadRun is the run in the subject of a letter or note, "" when it names none.
+func DeadRun(subject string) RunID {
+	if run := Token(subject, 2); run != deadNone {
+		return RunID(run)
+	}
+	return ""
+}

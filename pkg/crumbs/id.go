@@ -168,6 +168,19 @@ func (c CallID) Token() string { return strings.ReplaceAll(string(c), ".", "-") 
 // Msg-Id of its command.
 func (c CallID) Attempt(n int) string { return string(c) + "." + strconv.Itoa(n) }
 
+// ParseAttempt takes a name of Attempt apart; "" and 0 when it is none.
+func ParseAttempt(name string) (CallID, int) {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return "", 0
+	}
+	n, err := strconv.Atoi(name[i+1:])
+	if call := CallID(name[:i]); err == nil && n > 0 && CheckCallID(call) == nil {
+		return call, n
+	}
+	return "", 0
+}
+
 // CheckCallID returns INVALID_NAME unless id has the form `<run>.<step>.<i>`, or
 // that of another kind of call (callRE).
 func CheckCallID(id CallID) error {

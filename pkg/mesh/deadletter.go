@@ -107,7 +107,9 @@ func (c *Conn) DeadNote(ctx context.Context, letter *Stored, act string, header 
 	for k, v := range header {
 		m.Header[k] = []string{headerText(v)}
 	}
-	m.Header[crumbs.DeadOf] = []string{strconv.FormatUint(letter.Sequence, 10)}
+	if letter.Sequence > 0 {
+		m.Header[crumbs.DeadOf] = []string{strconv.FormatUint(letter.Sequence, 10)}
+	}
 	m.Header[crumbs.DeadAct] = []string{act}
 	m.Header[crumbs.DeadAt] = []string{timeText(time.Now())}
 	if m.Data, err = c.deadBody(ctx, crumbs.RunID(crumbs.Token(letter.Subject, 2)), data); err != nil {

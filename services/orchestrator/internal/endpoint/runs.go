@@ -1,5 +1,5 @@
 // Package endpoint answers the orchestrator's request–reply subjects:
-// crumbmesh.runs, crumbmesh.agents and crumbmesh.tools.
+// crumbmesh.runs, crumbmesh.agents, crumbmesh.tools and crumbmesh.dead.
 package endpoint
 
 import (
@@ -54,6 +54,8 @@ func (e *Endpoints) Serve() (stop func(), err error) {
 	}{
 		{"runs", "start, read, list and cancel runs", []mesh.Endpoint{{Name: "start", Handle: e.start}, {Name: "get", Handle: e.get}, {Name: "list", Handle: e.list}, {Name: "cancel", Handle: e.cancel}}},
 		{"agents", "list, read and apply agent definitions", []mesh.Endpoint{{Name: "list", Handle: e.agents}, {Name: "get", Handle: e.agent}, {Name: "apply", Handle: e.apply}}},
+		{"dead", "list, read, edit, redrive and answer what was given up", []mesh.Endpoint{{Name: "list", Handle: e.deadList}, {Name: "get", Handle: e.deadGet},
+			{Name: "edit", Handle: e.deadEdit}, {Name: "redrive", Handle: e.deadRedrive}, {Name: "answer", Handle: e.deadAnswer}}},
 		{"tools", "list the tools that workers announced", []mesh.Endpoint{{Name: "list", Handle: e.tools}}},
 	} {
 		s, err := e.Conn.Serve(svc.noun, svc.description, svc.endpoints...)

@@ -1,0 +1,296 @@
+package endpoint
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/worker"
+)
+
+// How long an endpoint waits to see what became of an order.
+const (
+	orderWait    = 4 * time.Second
+	orderPollMin = 10 * time.Millisecond
+	orderPollMax = 250 * time.Millisecond
+	resultMax    = 512 << 10 // bytes of a result supplied by hand
+)
+
+// order is what an operator says of an attempt in flight.
+type order struct {
+	action  string
+	call    crumbs.CallID
+	attempt int // of a letter; 0: the one in flight
+	result  json.RawMessage
+	fault   *fault.Error
+	by      *crumbs.Principal
+	reason  string
+	force   bool
+	letter  *mesh.Stored // nil: there is none
+}
+
+func (e *Endpoints) deadAnswer(ctx context.Context, body json.RawMessage) (any, error) {
+	var r crumbs.DeadAnswer
+	if err := decode(body, &r, `{"callId":"run_….1.0","result":{…},"by":{"iss":"local","sub":"ada"}}`); err != nil {
+		return nil, err
+	}
+	if err := operator(r.By, r.Reason); err != nil {
+		return nil, err
+	}
+	if err := oneOf(r.ID, r.CallID); err != nil {
+		return nil, err
+	}
+	if err := checkOutcome(r); err != nil {
+		return nil, err
+	}
+	o := order{action: crumbs.OrderAnswer, call: r.CallID, result: r.Result, fault: r.Error, by: r.By, reason: r.Reason, force: r.Force}
+	if r.ID != 0 {
+		s, l, err := e.dead(ctx, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		if l.CallID == "" {
+			return nil, refuse(l, "it is about no call; an outcome is given to calls only")
+		}
+		o.call, o.attempt, o.letter = l.CallID, l.Attempt, s
+	}
+	return e.order(ctx, o)
+}
+
+// checkOutcome wants a result or an error of the catalogue, and not both.
+func checkOutcome(r crumbs.DeadAnswer) error {
+	switch {
+	case (r.Result == nil) == (r.Error == nil):
+		return fault.New(fault.InvalidMessage, `expected a result like {"result":{…}} or an error like {"error":{"code":"TOOL_ERROR","message":"…"}}, and not both`)
+	case len(r.Result) > resultMax:
+		return fault.New(fault.PayloadTooLarge, "the result has %d bytes > limit %d", len(r.Result), resultMax)
+	case r.Error == nil:
+		return nil
+	case r.Error.Message == "" || len(r.Error.Message) > core.ErrorMax:
+		return fault.New(fault.InvalidMessage, "error.message: expected 1 to %d bytes", core.ErrorMax)
+	}
+	for _, entry := range fault.Catalogue() {
+		if entry.Code == r.Error.Code {
+			return nil
+		}
+	}
+	return fault.New(fault.InvalidMessage, "error.code %.32q: expected a code of docs/errors.md, most often TOOL_ERROR", r.Error.Code)
+}
+
+// redriveCall asks the run for the next attempt of the call of a letter.
+func (e *Endpoints) redriveCall(ctx context.Context, r crumbs.DeadRedrive, s *mesh.Stored, l crumbs.DeadLetter) (any, error) {
+	if l.CallID == "" {
+		return nil, refuse(l, "it does not say which call it is; redrive the call by its id (`crumb watch %s` shows it)", l.RunID)
+	}
+	return e.order(ctx, order{action: crumbs.OrderRedrive, call: l.CallID, attempt: l.Attempt, by: r.By, reason: r.Reason, force: r.Force, letter: s})
+}
+
+// order revokes the claim of the attempt, has the run told, and says what became of
+// it. It fails with RUN_NOT_FOUND, RUN_ENDED, CALL_SETTLED, or CALL_STARTED when the
+// attempt had started and force is not given.
+func (e *Endpoints) order(ctx context.Context, o order) (any, error) {
+	state, err := e.state(ctx, o.call.Run())
+	if err != nil {
+		return nil, err
+	}
+	if receipt, ok, err := e.ruled(state, o); ok || err != nil {
+		return receipt, err
+	}
+	if state.Status.Ended() {
+		return nil, ended(state)
+	}
+	attempt, once, err := e.inFlight(ctx, state, o)
+	if err != nil {
+		return nil, err
+	}
+	o.attempt = attempt
+	if err := e.revoke(ctx, o, once); err != nil {
+		return nil, err
+	}
+	if err := e.tell(ctx, o); err != nil {
+		return nil, err
+	}
+	receipt, err := e.became(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return receipt, e.noteOrder(ctx, o)
+}
+
+// ruled answers an order that was given before: its giver gets the same receipt
+// again, anybody else is told who was first. An order that names no attempt is about
+// the last one that was ruled about, if that is over.
+func (e *Endpoints) ruled(s core.State, o order) (crumbs.DeadReceipt, bool, error) {
+	for i := len(s.Rulings) - 1; i >= 0; i-- {
+		r := s.Rulings[i]
+		if r.Call != o.call || o.attempt != 0 && r.Attempt != o.attempt || o.attempt == 0 && r.Action == crumbs.OrderRedrive {
+			continue
+		}
+		by := ""
+		if r.By != nil {
+			by = actor(r.By)
+		}
+		if r.Action == o.action && by == actor(o.by) {
+			receipt := e.receipt(o, r.Attempt)
+			receipt.Applied, receipt.Already, receipt.By, receipt.At = true, true, by, &r.At
+			return receipt, true, nil
+		}
+		done := map[string]string{crumbs.OrderAnswer: "answered", crumbs.OrderRedrive: "redriven as attempt " + strconv.Itoa(r.Attempt+1)}[r.Action]
+		return crumbs.DeadReceipt{}, true, fault.New(fault.CallSettled, "attempt %d of call %s was %s by %s at %s", r.Attempt, r.Call, done, by, r.At.UTC().Format(time.RFC3339)).
+			With("action", r.Action).With("by", by).With("at", r.At)
+	}
+	return crumbs.DeadReceipt{}, false, nil
+}
+
+func (e *Endpoints) receipt(o order, attempt int) crumbs.DeadReceipt {
+	r := crumbs.DeadReceipt{RunID: o.call.Run(), CallID: o.call, Attempt: attempt, Act: crumbs.ActAnswer, By: actor(o.by)}
+	if o.letter != nil {
+		r.ID = o.letter.Sequence
+	}
+	if o.action == crumbs.OrderRedrive {
+		r.Act, r.Attempt = crumbs.ActRedrive, attempt+1
+	}
+	return r
+}
+
+// inFlight finds the attempt that an order is about. It fails with CALL_SETTLED when
+// it is over, and says what to do with what is no call in flight.
+func (e *Endpoints) inFlight(ctx context.Context, s core.State, o order) (attempt int, once bool, err error) {
+	settled := func(format string, args ...any) error {
+		return fault.New(fault.CallSettled, "call %s: %s", o.call, fmt.Sprintf(format, args...))
+	}
+	if m := s.Model; m != nil && m.ID == o.call {
+		switch {
+		case o.action == crumbs.OrderAnswer:
+			return 0, false, fault.New(fault.RedriveRefused, "call %s is a model's: nobody answers in its place; redrive it, or cancel the run", o.call)
+		case o.attempt != 0 && o.attempt != m.Attempt:
+			return 0, false, settled("attempt %d is over, attempt %d is in flight", o.attempt, m.Attempt)
+		}
+		return m.Attempt, false, nil
+	}
+	for _, c := range s.Calls {
+		if c.ID != o.call {
+			continue
+		}
+		switch {
+		case c.Phase == core.Asking:
+			return 0, false, fault.New(fault.RedriveRefused, "call %s waits for a person: answer it with `crumb approvals`", o.call)
+		case c.Phase == core.Settled:
+			return 0, false, settled("it has its outcome: %s", c.Outcome)
+		case o.attempt != 0 && o.attempt != c.Attempt:
+			return 0, false, settled("attempt %d is over, attempt %d is in flight", o.attempt, c.Attempt)
+		case s.Stop != nil && o.action == crumbs.OrderRedrive:
+			return 0, false, fault.New(fault.RedriveRefused, "run %s is stopping: it sends nothing any more", s.Run.ID)
+		}
+		set, err := e.Registry.ToolSet(ctx, s.Run.ToolSet)
+		if err != nil {
+			return 0, false, err
+		}
+		tool, ok := set.Lookup(c.Leaf)
+		return c.Attempt, !ok || tool.Effect == crumbs.EffectOnce, nil
+	}
+	return 0, false, settled("the run is at step %d and does not wait for it", s.Step)
+}
+
+// revoke forbids the attempt to start. One that had started is left alone unless
+// force is given, or its holder is gone and what is ordered cannot repeat an effect.
+func (e *Endpoints) revoke(ctx context.Context, o order, once bool) error {
+	key, claims := o.call.Attempt(o.attempt), e.Conn.Claims()
+	claim, err := claims.RevokeUnstarted(ctx, key)
+	if err != nil || claim.State != mesh.ClaimStarted {
+		return err
+	}
+	alive, err := e.Conn.Alive(ctx, claim.Worker)
+	if err != nil {
+		return err
+	}
+	risk := ""
+	switch {
+	case alive:
+		risk = "is present and may be working on it"
+	case o.action == crumbs.OrderRedrive && once:
+		risk = "is gone: whether the effect happened is not known, and the call must not happen twice"
+	}
+	if risk != "" && !o.force {
+		return fault.New(fault.CallStarted, "attempt %d of call %s was started by %s at %s, which %s; repeat with force to go on all the same", o.attempt, o.call, claim.Worker, claim.At.UTC().Format(time.RFC3339), risk).
+			With("worker", claim.Worker).With("startedAt", claim.At).With("present", alive)
+	}
+	_, err = claims.Revoke(ctx, key)
+	return err
+}
+
+// tell puts the order where the run takes its events from. One that waits for the
+// attempt already goes first; became says which it was.
+func (e *Endpoints) tell(ctx context.Context, o order) error {
+	body := crumbs.RunOrder{Type: crumbs.TypeRunOrder, RunID: o.call.Run(), OrderID: "ord_" + uuid.NewString(), CallID: o.call, Attempt: o.attempt,
+		Action: o.action, Result: o.result, Error: o.fault, By: o.by, Reason: o.reason}
+	return worker.PublishOrder(ctx, e.Conn, body)
+}
+
+// noteOrder keeps who ordered what beside the letter, or where one would stand.
+func (e *Endpoints) noteOrder(ctx context.Context, o order) error {
+	s := o.letter
+	if s == nil {
+		stream := crumbs.StreamToolCalls
+		if strings.HasSuffix(string(o.call), ".m") {
+			stream = crumbs.StreamModelCalls
+		}
+		s = &mesh.Stored{Subject: "dead." + stream + "." + string(o.call.Run()) + "." + o.call.Token() + "-" + strconv.Itoa(o.attempt),
+			Header: nats.Header{"ce-id": {o.call.Attempt(o.attempt)}}}
+	}
+	data, err := json.Marshal(map[string]any{"action": o.action, "callId": o.call, "attempt": o.attempt, "force": o.force, "by": o.by, "reason": o.reason})
+	if err != nil {
+		return fault.From(err)
+	}
+	act := crumbs.ActAnswer
+	if o.action == crumbs.OrderRedrive {
+		act = crumbs.ActRedrive
+	}
+	_, err = e.note(ctx, s, act, o.by, o.reason, data)
+	return err
+}
+
+// became waits a little for the run to take the order up.
+func (e *Endpoints) became(ctx context.Context, o order) (crumbs.DeadReceipt, error) {
+	t := time.NewTimer(orderPollMin)
+	defer t.Stop()
+	for poll, end := orderPollMin, time.Now().Add(orderWait); ; poll = min(2*poll, orderPollMax) {
+		s, err := e.state(ctx, o.call.Run())
+		if err != nil {
+			return crumbs.DeadReceipt{}, err
+		}
+		receipt, ok, err := e.ruled(s, o)
+		if err != nil {
+			return receipt, err
+		}
+		if ok {
+			receipt.Already = false
+			return receipt, nil
+		}
+		if _, _, err := e.inFlight(ctx, s, o); err != nil || s.Status.Ended() {
+			if err == nil {
+				err = ended(s)
+			}
+			return receipt, err // its worker was faster
+		}
+		if time.Now().After(end) {
+			return e.receipt(o, o.attempt), nil
+		}
+		t.Reset(poll)
+		select {
+		case <-ctx.Done():
+			return e.receipt(o, o.attempt), nil //nolint:nilerr // the order is stored, and cannot be lost
+		case <-t.C:
+		}
+	}
+}

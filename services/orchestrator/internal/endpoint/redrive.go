@@ -1,0 +1,241 @@
+package endpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/worker"
+)
+
+// deadRedrive has a message worked on again, as its kind allows: a request is asked
+// for again under its run id, a call gets its next attempt from its run, a control,
+// a result, a decision or a timer goes back onto its subject while its run still
+// waits for it. The rest is refused with what can be done instead.
+func (e *Endpoints) deadRedrive(ctx context.Context, body json.RawMessage) (any, error) {
+	var r crumbs.DeadRedrive
+	if err := decode(body, &r, `{"id":17,"by":{"iss":"local","sub":"ada"}}`); err != nil {
+		return nil, err
+	}
+	if err := operator(r.By, r.Reason); err != nil {
+		return nil, err
+	}
+	if err := oneOf(r.ID, r.CallID); err != nil {
+		return nil, err
+	}
+	if r.CallID != "" {
+		return e.order(ctx, order{action: crumbs.OrderRedrive, call: r.CallID, by: r.By, reason: r.Reason, force: r.Force})
+	}
+	s, l, err := e.dead(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	before, err := e.Conn.Last(ctx, crumbs.StreamDead, l.DeadSubject()+"."+crumbs.ActRedrive)
+	if err != nil {
+		return nil, err
+	}
+	if before != nil && !r.Force {
+		n := asNote(*before)
+		return crumbs.DeadReceipt{ID: l.ID, RunID: l.RunID, CallID: l.CallID, Act: crumbs.ActRedrive, Applied: true, Already: true, By: n.By, At: &n.At}, nil
+	}
+	if l.Stream == crumbs.StreamToolCalls || l.Stream == crumbs.StreamModelCalls {
+		return e.redriveCall(ctx, r, s, l)
+	}
+	if s, l, err = e.newestEdit(ctx, s, l); err != nil {
+		return nil, err
+	}
+	if withheld := s.Header.Get(mesh.DeadWithheld); withheld != "" && s.Header.Get(crumbs.DeadAct) != crumbs.ActEdit {
+		return nil, refuse(l, "the values of %s were not kept; `crumb dead edit` can put them in again", withheld)
+	}
+	receipt := crumbs.DeadReceipt{ID: r.ID, RunID: l.RunID, Act: crumbs.ActRedrive, By: actor(r.By)}
+	if l.Stream == crumbs.StreamRequests {
+		receipt.RunID, receipt.Already, err = e.redriveRequest(ctx, s, l)
+	} else {
+		err = e.redriveMessage(ctx, s, l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if receipt.Already {
+		receipt.Applied = true
+		return receipt, nil
+	}
+	_, err = e.note(ctx, s, crumbs.ActRedrive, r.By, r.Reason, body)
+	return receipt, err
+}
+
+func oneOf(id uint64, call crumbs.CallID) error {
+	if (id == 0) == (call == "") {
+		return fault.New(fault.InvalidMessage, `expected the id of a dead letter like {"id":17} or a call like {"callId":"run_….1.0"}, and not both`)
+	}
+	if call != "" {
+		return crumbs.CheckCallID(call)
+	}
+	return nil
+}
+
+func refuse(l crumbs.DeadLetter, format string, args ...any) error {
+	e := fault.New(fault.RedriveRefused, format, args...)
+	e.Message = "letter " + strconv.FormatUint(l.ID, 10) + " came from " + l.Subject + ": " + e.Message
+	return e
+}
+
+// newestEdit is what stands for a letter now: its last edit. An edit named by its
+// own id stands for itself.
+func (e *Endpoints) newestEdit(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter) (*mesh.Stored, crumbs.DeadLetter, error) {
+	if l.Of != 0 {
+		letter, _, err := e.dead(ctx, l.Of)
+		if err != nil {
+			return nil, l, err
+		}
+		edited := *letter
+		edited.Data, edited.Header = s.Data, s.Header
+		return &edited, l, nil
+	}
+	n, err := e.Conn.Last(ctx, crumbs.StreamDead, l.DeadSubject()+"."+crumbs.ActEdit)
+	if err != nil || n == nil {
+		return s, l, err
+	}
+	whole, err := e.Conn.Blobs().CheckOut(ctx, n.Data)
+	edited := *s
+	edited.Data, edited.Header = whole, n.Header
+	return &edited, l, err
+}
+
+// redriveRequest asks for the run again. A run that exists by then was asked for
+// with the same body (already) or another one (RUN_CONFLICT).
+func (e *Endpoints) redriveRequest(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter) (run crumbs.RunID, already bool, err error) {
+	var r crumbs.RunRequest
+	if err := json.Unmarshal(s.Data, &r); err != nil {
+		return l.RunID, false, refuse(l, "its body is no JSON object; `crumb dead edit %d` can mend it", l.ID)
+	}
+	if r.AgentID == "" {
+		r.AgentID = crumbs.AgentID(crumbs.Token(l.Subject, 2))
+	}
+	if err := crumbs.CheckAgentID(string(r.AgentID)); err != nil {
+		return l.RunID, false, refuse(l, "it names no agent; `crumb dead edit %d` can set agentId", l.ID)
+	}
+	if r.RunID == "" {
+		r.RunID = l.RunID
+	}
+	if err := crumbs.CheckRunID("run", string(r.RunID)); err != nil {
+		return l.RunID, false, refuse(l, "it names no run; `crumb dead edit %d` can set runId", l.ID)
+	}
+	state, err := e.state(ctx, r.RunID)
+	switch code := fault.CodeOf(err); {
+	case err == nil && !state.Run.Tombstone && state.Run.RequestHash != worker.RequestHash(r):
+		return r.RunID, false, fault.New(fault.RunConflict, "run id %s was used before with another request; `crumb dead edit %d` can set another runId", r.RunID, l.ID)
+	case err == nil && !state.Run.Tombstone:
+		return r.RunID, true, nil
+	case err != nil && code != fault.RunNotFound:
+		return r.RunID, false, err
+	}
+	r.Type = crumbs.TypeRunRequest
+	data, err := json.Marshal(r)
+	if err != nil {
+		return r.RunID, false, fault.From(err)
+	}
+	return r.RunID, false, e.again(ctx, s, crumbs.RequestSubject(r.AgentID), data, jetstream.WithMsgID("redrive."+strconv.FormatUint(l.ID, 10)+"."+string(r.RunID)))
+}
+
+// again publishes a message once more, with the headers it came with.
+func (e *Endpoints) again(ctx context.Context, s *mesh.Stored, subject string, data []byte, opts ...jetstream.PublishOpt) error {
+	msg := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: data}
+	for k, v := range s.Header {
+		if !crumbs.DeadHeader(k) && !strings.HasPrefix(k, "Nats-") {
+			msg.Header[k] = v
+		}
+	}
+	_, err := e.Conn.Publish(ctx, msg, opts...)
+	if errors.Is(err, mesh.ErrConflict) {
+		return fault.New(fault.CallSettled, "%s: an answer waits there already", subject)
+	}
+	return err
+}
+
+// redriveMessage puts a message back onto its subject while its run waits for it.
+func (e *Endpoints) redriveMessage(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter) error {
+	head, rest, _ := strings.Cut(l.Subject, ".")
+	verb, _, _ := strings.Cut(rest, ".")
+	switch kind := head + "." + verb; kind {
+	case "run.control":
+		return e.redriveControl(ctx, s, l)
+	case "timer.due", "approval.decision", "model.result", "tool.result":
+		state, err := e.living(ctx, l.RunID)
+		if err != nil {
+			return err
+		}
+		if err := awaited(state, l); err != nil {
+			return err
+		}
+		if kind == "timer.due" {
+			return e.again(ctx, s, l.Subject, s.Data)
+		}
+		return e.again(ctx, s, l.Subject, s.Data, jetstream.WithExpectLastSequencePerSubject(0))
+	case "run.order":
+		return refuse(l, "give the order again: `crumb dead redrive CALL` or `crumb dead answer CALL`")
+	}
+	switch l.Stream {
+	case "KV_" + crumbs.BucketRuns:
+		return refuse(l, "it is the record of a run that could not be decided about and has ended; start another run")
+	case crumbs.StreamCrumbs:
+		return refuse(l, "a crumb stands on its stream once and for ever; the approvals service reads it again when its bucket is made anew")
+	}
+	return refuse(l, "this version knows no such messages")
+}
+
+func (e *Endpoints) redriveControl(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter) error {
+	var c crumbs.RunControl
+	if err := crumbs.Decode(crumbs.TypeRunControl, withType(s.Data, crumbs.TypeRunControl), &c); err != nil {
+		return refuse(l, "its body is no control (%s); `crumb dead edit %d` can mend it", fault.From(err).Message, l.ID)
+	}
+	if state, err := e.state(ctx, l.RunID); err == nil && state.Status.Ended() {
+		return ended(state)
+	}
+	return e.again(ctx, s, crumbs.ControlSubject(l.RunID), s.Data, jetstream.WithMsgID("redrive."+strconv.FormatUint(l.ID, 10)))
+}
+
+// living reads the record of a run that goes on. It fails with RUN_NOT_FOUND or
+// RUN_ENDED.
+func (e *Endpoints) living(ctx context.Context, run crumbs.RunID) (core.State, error) {
+	s, err := e.state(ctx, run)
+	if err == nil && s.Status.Ended() {
+		err = ended(s)
+	}
+	return s, err
+}
+
+func ended(s core.State) error {
+	return fault.New(fault.RunEnded, "run %s has ended: it is %s since %s", s.Run.ID, s.Status, s.Run.EndedAt.UTC().Format(time.RFC3339))
+}
+
+// awaited checks that a run still waits for what an answer or timer is about.
+func awaited(s core.State, l crumbs.DeadLetter) error {
+	if strings.HasPrefix(l.Subject, "timer.due.") {
+		if v := crumbs.Token(l.Subject, 3); v != strconv.FormatUint(s.Timer.V, 10) || s.Timer.At.IsZero() {
+			return refuse(l, "the run armed timer %d since, which does its work", s.Timer.V)
+		}
+		return nil
+	}
+	if m := s.Model; m != nil && strings.HasSuffix(l.Subject, "."+m.ID.Token()+"-"+strconv.Itoa(m.Attempt)) {
+		return nil
+	}
+	for _, c := range s.Calls {
+		asks := c.Phase == core.Asking && l.Subject == crumbs.DecisionSubject(s.Run.ID, c.ID)
+		sent := c.Phase == core.Dispatched && strings.HasSuffix(l.Subject, "."+c.ID.Token()+"-"+strconv.Itoa(c.Attempt))
+		if asks || sent {
+			return nil
+		}
+	}
+	return fault.New(fault.CallSettled, "run %s does not wait for what letter %d answers any more; `crumb runs get %s` shows where it is", s.Run.ID, l.ID, s.Run.ID)
+}
