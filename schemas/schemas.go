@@ -3,8 +3,9 @@
 // each body travels.
 //
 // Names: `crumb.<type>` is a crumb or a delta (tool:call is crumb.tool.call),
-// `wire.<type>` a command or an outcome (tool.call is wire.tool.call), `claim`
-// the record of the bucket claims, `file.<kind>` a file, `common` the shared
+// `wire.<type>` a command or an outcome (tool.call is wire.tool.call),
+// `<noun>.<body>` what an endpoint takes or answers (dead.redrive), `claim` the
+// record of the bucket claims, `file.<kind>` a file, `common` the shared
 // definitions. A schema's $id is https://crumbmesh.dev/schemas/<name>.v1.json.
 //
 // Schemas of the wire are open: a reader ignores fields it does not know. Those

@@ -11,7 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/local"
@@ -58,7 +60,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PROJECT", project)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": expectStatus, "jsonlines": expectJSONLines},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": expectStatus, "jsonlines": expectJSONLines,
+			"publish": publish, "waitfor": waitFor, "letterid": letterID},
 	})
 }
 
@@ -81,6 +84,47 @@ func expectStatus(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("%s: exit status %d, expected %d", strings.Join(args[1:], " "), got, want)
 	}
+}
+
+// publish is `publish SUBJECT BODY`: a message as `nats pub` sends it.
+func publish(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: publish SUBJECT BODY")
+	}
+	nc, err := nats.Connect(ts.Getenv("NATS_URL"))
+	ts.Check(err)
+	defer nc.Close()
+	ts.Check(nc.Publish(args[0], []byte(args[1])))
+	ts.Check(nc.FlushTimeout(waitMax))
+}
+
+// waitMax bounds what a script waits for.
+const waitMax = 20 * time.Second
+
+// waitFor is `waitfor command args…`: the command is repeated until it succeeds and
+// prints something.
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: waitfor command args…")
+	}
+	for end := time.Now().Add(waitMax); time.Now().Before(end); {
+		if err := ts.Exec(args[0], args[1:]...); err == nil && ts.ReadFile("stdout") != "" {
+			return
+		}
+	}
+	ts.Fatalf("%s: nothing in %s", strings.Join(args, " "), waitMax)
+}
+
+// letterID is `letterid FILE`: sets LETTER to the id of the dead letter in a file.
+func letterID(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: letterid FILE")
+	}
+	var letter struct {
+		ID uint64 `json:"id"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &letter))
+	ts.Setenv("LETTER", strconv.FormatUint(letter.ID, 10))
 }
 
 // expectJSONLines is `jsonlines N`: standard output must be N lines, a JSON

@@ -1,0 +1,289 @@
+package durability_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/tool"
+)
+
+// ask asks an endpoint of dead letters.
+func (s scene) ask(subject string, in, out any) error {
+	return s.Mesh.Conn.Request(context.Background(), subject, in, out)
+}
+
+func by(name string) *crumbs.Principal { return &crumbs.Principal{Issuer: "local", Subject: name} }
+
+func (s scene) redrive(r crumbs.DeadRedrive) (crumbs.DeadReceipt, error) {
+	if r.By == nil {
+		r.By = by("ada")
+	}
+	var receipt crumbs.DeadReceipt
+	return receipt, s.ask(crumbs.EndpointDeadRedrive, r, &receipt)
+}
+
+func (s scene) answer(a crumbs.DeadAnswer) (crumbs.DeadReceipt, error) {
+	if a.By == nil {
+		a.By = by("ada")
+	}
+	var receipt crumbs.DeadReceipt
+	return receipt, s.ask(crumbs.EndpointDeadAnswer, a, &receipt)
+}
+
+// letters are the dead letters of a run, the newest first.
+func (s scene) letters(run crumbs.RunID) []crumbs.DeadLetter {
+	s.t.Helper()
+	var page crumbs.DeadPage
+	if err := s.ask(crumbs.EndpointDeadList, crumbs.DeadList{RunID: run}, &page); err != nil {
+		s.t.Fatal(err)
+	}
+	return page.Letters
+}
+
+// refused checks the code of an order that was not followed and returns what it said.
+func refused(t *testing.T, err error, code fault.Code, says ...string) *fault.Error {
+	t.Helper()
+	f := fault.From(err)
+	if fault.CodeOf(err) != code {
+		t.Fatalf("got %v, want %s", err, code)
+	}
+	for _, text := range says {
+		if !strings.Contains(f.Message, text) {
+			t.Errorf("%s does not say %q", f.Message, text)
+		}
+	}
+	return f
+}
+
+// A call waits for a worker that never comes. An operator supplies its outcome: the
+// run goes on with it and says by whom; the call can never start any more, and who
+// answers second is told who was first.
+func TestDead_AnswerOfACallThatNobodyTakes(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.announced(groupBench, "pay")
+		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.WaitType("run_1", crumbs.TypeToolCalled)
+		id := crumbs.ToolCallID("run_1", 1, 0)
+		receipt, err := s.answer(crumbs.DeadAnswer{CallID: id, Result: json.RawMessage(`{"receipt":7}`), Reason: "paid by hand"})
+		if err != nil || !receipt.Applied || receipt.Already || receipt.By != "local:ada" || receipt.Attempt != 1 {
+			t.Fatalf("%+v %v", receipt, err)
+		}
+		again, err := s.answer(crumbs.DeadAnswer{CallID: id, Result: json.RawMessage(`{"receipt":8}`)})
+		if err != nil || !again.Already || again.At == nil {
+			t.Errorf("the same person again: %+v %v", again, err)
+		}
+		_, err = s.answer(crumbs.DeadAnswer{CallID: id, Result: json.RawMessage(`1`), By: by("bob")})
+		refused(t, err, fault.CallSettled, "answered by local:ada")
+		s.WaitEnd("run_1")
+		h := account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:ok")
+		if r := h.results[id]; string(r.Result) != `{"receipt":7}` || r.By == nil || r.By.Subject != "ada" || r.Reason != "paid by hand" || r.Worker != "" {
+			t.Errorf("the crumb says %+v", r)
+		}
+		s.WaitTrimmed("run_1")
+		_, err = s.answer(crumbs.DeadAnswer{CallID: id, Error: fault.New(fault.ToolError, "no"), By: by("bob")})
+		refused(t, err, fault.CallSettled, "answered by local:ada")
+		s.Tools(groupBench, s.counted()...)
+		s.empty(crumbs.StreamToolCalls, crumbs.StreamInbox)
+		s.want(t, "run_1", "")
+		notes := s.Messages(crumbs.StreamDead, "dead.TOOLCALLS.run_1.*.answer")
+		if len(notes) != 1 || notes[0].Headers().Get(crumbs.DeadActor) != "local:ada" {
+			t.Errorf("%d notes on the answer", len(notes))
+		}
+	})
+}
+
+// An attempt is given up for the next one: what waited in the queue is dropped, the
+// next one runs once, under a claim of its own.
+func TestDead_RedriveOfACall(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.announced(groupBench, "pay")
+		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.WaitType("run_1", crumbs.TypeToolCalled)
+		id := crumbs.ToolCallID("run_1", 1, 0)
+		receipt, err := s.redrive(crumbs.DeadRedrive{CallID: id, Reason: "workers are back"})
+		if err != nil || !receipt.Applied || receipt.Attempt != 2 {
+			t.Fatalf("%+v %v", receipt, err)
+		}
+		s.Tools(groupBench, s.counted()...)
+		s.WaitEnd("run_1")
+		account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:ok")
+		s.want(t, "run_1", "1.0:1")
+		if first, second := s.Claim(id, 1), s.Claim(id, 2); first.State != mesh.ClaimRevoked || first.Starts != 0 || second.Starts != 1 {
+			t.Errorf("claims: %+v %+v", first, second)
+		}
+		s.empty(crumbs.StreamToolCalls, crumbs.StreamInbox)
+		_, err = s.redrive(crumbs.DeadRedrive{CallID: id})
+		refused(t, err, fault.RunEnded)
+	})
+}
+
+// A call that had started is not given up by a slip: its holder is named. With force
+// it is interrupted, and the next attempt is the operator's word against its effect.
+func TestDead_StartedCallNeedsForce(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		w := s.Tools(groupBench, s.doing("pay", crumbs.EffectOnce, func(c tool.Context, nth int) error {
+			if nth == 1 {
+				<-c.Done()
+				return c.Err()
+			}
+			return nil
+		}))
+		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.Until("the call runs", func() bool { return s.total("run_1") == 1 })
+		id := crumbs.ToolCallID("run_1", 1, 0)
+		_, err := s.redrive(crumbs.DeadRedrive{CallID: id})
+		if f := refused(t, err, fault.CallStarted, "is present"); f.Context["worker"] != w.Name {
+			t.Errorf("the holder is %v", f.Context["worker"])
+		}
+		_, err = s.answer(crumbs.DeadAnswer{CallID: id, Result: json.RawMessage(`1`)})
+		refused(t, err, fault.CallStarted, "is present")
+		receipt, err := s.redrive(crumbs.DeadRedrive{CallID: id, Force: true, Reason: "it hangs"})
+		if err != nil || receipt.Attempt != 2 {
+			t.Fatalf("%+v %v", receipt, err)
+		}
+		s.WaitEnd("run_1")
+		account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:ok")
+		s.want(t, "run_1", "1.0:2")
+		s.empty(crumbs.StreamToolCalls, crumbs.StreamInbox)
+	})
+}
+
+// A `once` call whose worker died is not redriven without force: whether its effect
+// happened nobody knows. An operator who looked may answer.
+func TestDead_OrphanedOnceCall(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		w := s.Tools(groupBench, s.doing("pay", crumbs.EffectOnce, func(c tool.Context, _ int) error { <-c.Done(); return c.Err() }))
+		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.Until("the call runs", func() bool { return s.total("run_1") == 1 })
+		w.Kill()
+		<-time.After(time.Minute)
+		id := crumbs.ToolCallID("run_1", 1, 0)
+		_, err := s.redrive(crumbs.DeadRedrive{CallID: id})
+		refused(t, err, fault.CallStarted, "is gone")
+		if _, err := s.answer(crumbs.DeadAnswer{CallID: id, Error: fault.New(fault.OutcomeUnknown, "the bank does not say")}); err != nil {
+			t.Fatal(err)
+		}
+		s.WaitEnd("run_1")
+		h := account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:unknown")
+		if e := h.errors[id]; e.By == nil || e.By.Subject != "ada" || e.Error.Message != "the bank does not say" {
+			t.Errorf("%+v", e)
+		}
+		s.want(t, "run_1", "1.0:1")
+	})
+}
+
+// A request under a used run id lies among the dead letters. It is refused as it is;
+// edited it starts its run, once, and the letter stays as it was.
+func TestDead_RequestIsEditedAndRedriven(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.apply(clerk("clerk", turn("Done.")))
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.WaitEnd("run_1")
+		if err := s.Request(crumbs.RunRequest{AgentID: "clerk", RunID: "run_1", Input: json.RawMessage(`{"other":true}`)}); err != nil {
+			t.Fatal(err)
+		}
+		s.Until("the request is given up", func() bool { return len(s.letters("run_1")) == 1 })
+		l := s.letters("run_1")[0]
+		if l.Code != fault.RunConflict || l.Stream != crumbs.StreamRequests || l.Subject != "run.request.clerk" || l.Status != crumbs.DeadOpen || l.Deliveries == 0 || l.StoredAt == nil || l.By != "orchestrator" {
+			t.Errorf("%+v", l)
+		}
+		_, err := s.redrive(crumbs.DeadRedrive{ID: l.ID})
+		refused(t, err, fault.RunConflict, "crumb dead edit")
+		edit := crumbs.DeadEdit{ID: l.ID, By: by("ada"), Reason: "another id", Body: json.RawMessage(`{"agentId":"clerk","runId":"run_2","input":7,"deltas":"x"}`)}
+		var receipt crumbs.DeadReceipt
+		refused(t, s.ask(crumbs.EndpointDeadEdit, edit, &receipt), fault.InvalidMessage, "deltas")
+		edit.Body = json.RawMessage(`{"agentId":"clerk","runId":"run_2","input":7}`)
+		if err := s.ask(crumbs.EndpointDeadEdit, edit, &receipt); err != nil || receipt.Of != l.ID || receipt.ID == l.ID {
+			t.Fatalf("%+v %v", receipt, err)
+		}
+		for n, id := range []uint64{l.ID, l.ID, receipt.ID} {
+			got, err := s.redrive(crumbs.DeadRedrive{ID: id})
+			if err != nil || got.Already != (n > 0) {
+				t.Fatalf("redrive %d: %+v %v", n, got, err)
+			}
+		}
+		s.WaitEnd("run_2")
+		account(t, s.Fleet, "run_2").completed("Done.")
+		var whole crumbs.DeadLetter
+		if err := s.ask(crumbs.EndpointDeadGet, crumbs.DeadGet{ID: l.ID}, &whole); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(whole.Body), `"other":true`) || len(whole.Acts) != 2 || whole.Acts[0].Act != crumbs.ActEdit || whole.Acts[0].By != "local:ada" || whole.Status != crumbs.DeadRedriven {
+			t.Errorf("the letter is %+v", whole)
+		}
+		if list := s.letters("run_1"); len(list) != 1 || list[0].Status != crumbs.DeadRedriven {
+			t.Errorf("listed: %+v", list)
+		}
+	})
+}
+
+// What must not be sent again is refused, with what can be done instead.
+func TestDead_RedriveIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.Approvals()
+		s.announced(groupBench, "pay")
+		s.apply(asking(clerk("asker", turn("", call("pay")), turn("Done.")), "pay"), clerk("clerk", turn("", call("pay")), turn("Done.")))
+		s.Orchestrator()
+		s.Start("asker", "run_1")
+		s.WaitSuspended("run_1")
+		s.Start("clerk", "run_2")
+		s.WaitType("run_2", crumbs.TypeToolCalled)
+		dead := func(stream string, run crumbs.RunID, subject, body string, header map[string][]string) uint64 {
+			id, err := s.Mesh.Conn.DeadLetter(context.Background(), stream, run, &mesh.Delivery{Subject: subject, Sequence: 1, Header: header, Data: []byte(body)}, fault.New(fault.InvalidMessage, "test"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return id
+		}
+		waiting := crumbs.ToolCallID("run_2", 1, 0)
+		for _, c := range []struct {
+			id   uint64
+			code fault.Code
+			says string
+		}{
+			{dead("KV_runs", "run_9", "$KV.runs.run_9", "{broken", nil), fault.RedriveRefused, "record"},
+			{dead(crumbs.StreamTimers, "run_2", "timer.due.run_2.77", "{}", nil), fault.RedriveRefused, "armed timer"},
+			{dead(crumbs.StreamInbox, "run_2", "tool.result.bench.run_2.run_2-1-0-7", "{}", nil), fault.CallSettled, "does not wait"},
+			{dead(crumbs.StreamInbox, "run_8", "tool.result.bench.run_8.run_8-1-0-1", "{}", nil), fault.RunNotFound, "run_8"},
+			{dead(crumbs.StreamCrumbs, "run_2", "crumb.clerk.run_2.human.required", "{}", nil), fault.RedriveRefused, "a crumb"},
+			{dead(crumbs.StreamToolCalls, "run_2", "tool.call.bench.run_2", "{}", nil), fault.RedriveRefused, "which call"},
+			{dead(crumbs.StreamToolCalls, "run_1", "tool.call.bench.run_1", "{}", map[string][]string{"ce-id": {"run_1.1.0.1"}}), fault.RedriveRefused, "crumb approvals"},
+			{dead(crumbs.StreamRequests, "run_7", "run.request.clerk", "{", nil), fault.RedriveRefused, "crumb dead edit"},
+			{999_999, fault.DeadLetterNotFound, ""},
+		} {
+			_, err := s.redrive(crumbs.DeadRedrive{ID: c.id})
+			refused(t, err, c.code, c.says)
+		}
+		_, err := s.answer(crumbs.DeadAnswer{CallID: waiting})
+		refused(t, err, fault.InvalidMessage, "result")
+		_, err = s.answer(crumbs.DeadAnswer{CallID: waiting, Error: fault.New("NO_SUCH_CODE", "x")})
+		refused(t, err, fault.InvalidMessage, "docs/errors.md")
+		_, err = s.answer(crumbs.DeadAnswer{CallID: crumbs.ModelCallID("run_2", 1), Result: json.RawMessage(`1`)})
+		refused(t, err, fault.CallSettled)
+		_, err = s.redrive(crumbs.DeadRedrive{ID: 1, CallID: waiting})
+		refused(t, err, fault.InvalidMessage, "not both")
+		_, err = s.redrive(crumbs.DeadRedrive{CallID: waiting, By: &crumbs.Principal{}})
+		refused(t, err, fault.InvalidMessage, "by:")
+	})
+}
