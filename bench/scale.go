@@ -350,7 +350,7 @@ func (d *deployment) hold(ctx context.Context, q *questions, n int) error {
 
 // operate measures what a person does among so many waiting runs.
 func (d *deployment) operate(ctx context.Context, q *questions, started <-chan crumbs.CallID, s *Scale) error {
-	var question crumbs.HumanRequired
+	var open []crumbs.HumanRequired // the oldest
 	timed := func(name string, f func() error) error {
 		var all []time.Duration
 		for range scaleLists {
@@ -370,18 +370,19 @@ func (d *deployment) operate(ctx context.Context, q *questions, started <-chan c
 		}),
 		timed(fmt.Sprintf("approvals.list, the %d oldest open", scalePage), func() error {
 			page, err := q.api.Approvals(ctx, decision.Query{Status: decision.StatusOpen, Limit: scalePage})
-			if err == nil && len(page.Approvals) > 0 && page.Approvals[0].Checkpoint != nil {
-				question = *page.Approvals[0].Checkpoint
+			open = open[:0]
+			for _, a := range page.Approvals {
+				open = append(open, *a.Checkpoint)
+			}
+			if err == nil && len(open) < scaleLists {
+				err = errors.New("too few questions")
 			}
 			return err
 		}),
-		timed("runs.get", func() error { _, err := q.api.RunView(ctx, question.RunID); return err }),
+		timed("runs.get", func() error { _, err := q.api.RunView(ctx, open[0].RunID); return err }),
 		timed("decision → resumed tool starts", func() error {
-			page, err := q.api.Approvals(ctx, decision.Query{Status: decision.StatusOpen, Limit: 1})
-			if err != nil || len(page.Approvals) == 0 {
-				return errors.Join(err, errors.New("no question"))
-			}
-			h := *page.Approvals[0].Checkpoint
+			h := open[0]
+			open = open[1:]
 			if _, err := q.api.Resume(ctx, h.CheckpointID, client.Approve(h, crumbs.Principal{Issuer: "bench", Subject: "ada"})); err != nil {
 				return err
 			}
