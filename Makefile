@@ -14,6 +14,8 @@ HELM_VERSION := v3.22.0
 HELM         := $(BIN)/helm-$(HELM_VERSION)
 KUBECTL_VALIDATE_VERSION := v0.0.4
 KUBECTL_VALIDATE         := $(BIN)/kubectl-validate-$(KUBECTL_VALIDATE_VERSION)
+NATS_SERVER_VERSION := $(shell sed -n 's|.*github.com/nats-io/nats-server/v2 \(v[^ ]*\).*|\1|p' go.mod)
+NATS_SERVER         := $(BIN)/nats-server-$(NATS_SERVER_VERSION)
 KEDA_VERSION       := v2.21.0
 PROMETHEUS_VERSION := v0.85.0
 CRDS               := $(BIN)/crds-keda-$(KEDA_VERSION)-prometheus-$(PROMETHEUS_VERSION)
@@ -38,11 +40,14 @@ test: ## everything that needs Go only
 # The suites behind the tag e2e only: `test` has run the rest. Only their packages
 # are built, and their names begin with TestE2E (internal/archtest holds both), so
 # that -run leaves out what a tagged build contains as well.
-E2E = $(sort $(dir $(shell git ls-files --cached --others --exclude-standard '*_test.go' | xargs grep -l '^//go:build e2e')))
+E2E = $(filter-out $(COMPOSE)/,$(sort $(dir $(shell git ls-files --cached --others --exclude-standard '*_test.go' | xargs grep -l '^//go:build e2e'))))
+# A module of its own, for what reads compose files.
+COMPOSE = test/compose
 
-test-all: asyncapi containers $(NATS) $(HELM) $(KUBECTL_VALIDATE) $(CRDS) ## the suites that need more than Go
+test-all: asyncapi containers $(NATS) $(HELM) $(KUBECTL_VALIDATE) $(CRDS) $(NATS_SERVER) ## the suites that need more than Go
 	NATS_CLI=$(abspath $(NATS)) HELM=$(abspath $(HELM)) KUBECTL_VALIDATE=$(abspath $(KUBECTL_VALIDATE)) CRDS=$(abspath $(CRDS)) \
 		$(GO) test -race -tags e2e -run '^TestE2E' $(PARALLEL) -timeout 15m $(addprefix ./,$(E2E))
+	cd $(COMPOSE) && NATS_SERVER=$(abspath $(NATS_SERVER)) $(GO) test -race -tags e2e -timeout 15m ./...
 
 # What builds and runs images, from the system's packages.
 CONTAINERS := buildah podman runc busybox
@@ -60,6 +65,7 @@ lint: $(LINT) ## golangci-lint, vet, gofmt, tidy modules
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt these:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet -tags e2e ./...
 	$(GO) mod tidy -diff
+	cd $(COMPOSE) && $(GO) vet -tags e2e ./... && $(GO) mod tidy -diff
 	$(LINT) run --timeout 10m --concurrency 2
 
 bench: ## what a run costs (docs/performance.md); timings belong here, never to a test
@@ -75,6 +81,10 @@ clean: ## what the targets above made
 $(LINT):
 	GOBIN=$(abspath $(BIN)) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	mv $(BIN)/golangci-lint $@
+
+# The server that the product is tested with, as a process.
+$(NATS_SERVER):
+	$(GO) build -o $@ github.com/nats-io/nats-server/v2
 
 $(HELM):
 	GOBIN=$(abspath $(BIN)) $(GO) install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)

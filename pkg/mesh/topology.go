@@ -28,9 +28,14 @@ func GroupConsumer(group string) string { return "group_" + group }
 // ProviderConsumer is the durable consumer of a provider instance.
 func ProviderConsumer(provider string) string { return "provider_" + provider }
 
-// codeNoStorage is what JetStream refuses a stream with whose size it cannot
-// reserve.
-const codeNoStorage = 10047
+const (
+	// codeNoStorage is what JetStream refuses a stream with whose size it cannot
+	// reserve.
+	codeNoStorage = 10047
+	// codeNoPeers is what a cluster refuses a stream with that it has no servers for:
+	// too few of them, not all up yet, or without the room.
+	codeNoPeers = 10005
+)
 
 // Topology is what Ensure makes and services verify.
 type Topology struct {
@@ -183,6 +188,9 @@ func topologyError(what string, err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.ErrorCode == codeNoStorage {
 		return fault.Wrap(fault.InvalidConfig, err, "NATS has no room for %s: raise max_file_store of its jetstream block (a mesh of the default size reserves 85 GiB), or run `crumb init --size small`", what)
+	}
+	if errors.As(err, &api) && api.ErrorCode == codeNoPeers {
+		return fault.Wrap(fault.Unavailable, err, "the NATS cluster has no servers for the replicas of %s: %s; have as many as --replicas asks for, wait until all are up, and give each the room (85 GiB, or `crumb init --size small`)", what, api.Description)
 	}
 	if errors.As(err, &api) {
 		return fault.Wrap(fault.InvalidConfig, err, "NATS refused %s: %s (code %d)", what, api.Description, api.ErrorCode)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	"github.com/nats-io/nkeys"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
@@ -322,5 +323,66 @@ func TestE2E_Chart_SelectorsAreDisjoint(t *testing.T) {
 	}
 	if len(seen) != 5 {
 		t.Errorf("got deployments %v, want three services and two groups", seen)
+	}
+}
+
+// What the pods are told to run is what the binary takes: each gets as far as the
+// server, which is not there.
+func TestE2E_Chart_CommandLinesAreTheBinarys(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	crumb := filepath.Join(dir, "crumb")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", crumb, "./cmd/crumb")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build crumb: %v\n%s", err, out)
+	}
+	user, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := user.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "nkey"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "nkey", "seed"), seed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	here := strings.NewReplacer("/etc/crumbmesh", dir, "/srv/project", "../../examples/publisher", ":8480", "127.0.0.1:0")
+	seen := map[string]bool{}
+	for _, o := range objects(t, "full") {
+		for _, c := range o.Spec.Template.Spec.Containers {
+			if c.Command != nil {
+				continue
+			}
+			args := make([]string, len(c.Args))
+			for i, a := range c.Args {
+				args[i] = here.Replace(a)
+			}
+			seen[args[0]] = true
+			run := exec.CommandContext(t.Context(), crumb, args...)
+			run.Env = []string{"CRUMB_WAIT=1ms"}
+			for _, e := range c.Env {
+				switch {
+				case e.Name == "NATS_URL":
+					run.Env = append(run.Env, e.Name+"=nats://127.0.0.1:1")
+				case strings.HasPrefix(e.Name, "OTEL_"), strings.HasPrefix(e.Name, "CRUMB_TLS_"), e.Value == "": // no collector, no certificates, no secrets here
+				default:
+					run.Env = append(run.Env, e.Name+"="+here.Replace(e.Value))
+				}
+			}
+			out, err := run.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "UNAVAILABLE") || !strings.Contains(string(out), "127.0.0.1:1") {
+				t.Errorf("%s: crumb %s: %v, want no answer of the server\n%s", o.Metadata.Name, strings.Join(args, " "), err, out)
+			}
+		}
+	}
+	for _, service := range []string{"init", "orchestrator", "modelgw", "approvals", "toolexec"} {
+		if !seen[service] {
+			t.Errorf("the chart never runs crumb %s", service)
+		}
 	}
 }

@@ -4,7 +4,7 @@
 - name: NATS_URL
   value: {{ .root.Values.nats.url | quote }}
 {{- with .access.nkeySecret }}
-- name: CRUMB_NKEY
+- name: NATS_NKEY
   value: /etc/crumbmesh/nkey/seed
 {{- end }}
 {{- with .access.jsApiPrefix }}

@@ -37,7 +37,7 @@ spec:
       containers:
         - name: {{ .part }}
           {{- include "crumbmesh.image" (dict "root" $root) | nindent 10 }}
-          args: [{{ .part }}, --http=:8480, --grace={{ $root.Values.grace }}{{ range .args }}, {{ . | quote }}{{ end }}]
+          args: [{{ .part }}, --http=:8480{{ range .args }}, {{ . | quote }}{{ end }}]
           env:
             {{- include "crumbmesh.env" $scope | nindent 12 }}
             {{- with .env }}
