@@ -48,7 +48,7 @@ func projectFields() fields {
 
 func groupFields() fields {
 	return fields{
-		built: []string{"maxInFlight", "command", "startBeforeMs"},
+		built: []string{"maxInFlight", "command", "watch", "startBeforeMs"},
 		later: []string{"affinity"},
 	}
 }

@@ -32,6 +32,7 @@ const (
 	ArgvMax            = 64       // words of a command
 	ArgvBytesMax       = 16 << 10 // of a command
 	EnvMax             = 64       // names of an exec tool's environment
+	WatchMax           = 64       // paths of a group's command
 	StepsMax           = 10_000
 	AttemptsMax        = 100
 	BackoffMsMax       = 3600_000 // an hour

@@ -86,10 +86,32 @@ func (l *loader) crumbYAML() []string {
 	c := new(checker)
 	c.project(l.project, agents)
 	l.take(l.config, c.found)
+	l.watched()
 	if l.config.isBroken(place{"agents"}) { // which are meant is not known: look at all
 		return []string{everyAgent}
 	}
 	return agents
+}
+
+// watched warns of what groups are made of and is not there: likely a slip, which
+// would never start anything again. It is no fault: where a project is applied from,
+// the sources of its workers need not be.
+func (l *loader) watched() {
+	if l.config.root == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.project.Groups)) {
+		at := place{"groups", name, "watch"}
+		for i, p := range l.project.Groups[name].Watch {
+			if folder, _ := path.Split(p); strings.ContainsAny(p, "*?[") {
+				p = path.Clean(folder)
+			}
+			if insideProject(p) && l.missing(p) {
+				line, column := l.config.root.position(at.index(i))
+				l.project.Warnings = append(l.project.Warnings, fmt.Sprintf("%s:%d:%d: there is no %s", projectFile, line, column, quote(p)))
+			}
+		}
+	}
 }
 
 // take adds the faults of a source and what a checker found about it.

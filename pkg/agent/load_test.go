@@ -170,6 +170,7 @@ func TestLoad_agents(t *testing.T) {
 func TestLoad_crumbYAML(t *testing.T) {
 	t.Parallel()
 	refused(t, "project", fault.InvalidConfig, fault.InvalidName)
+	refused(t, "project_watch", fault.InvalidConfig)
 }
 
 // What is wrong with crumb.yaml hides nothing of what is wrong with the agents.
@@ -201,7 +202,9 @@ func TestLoad_withoutAgents(t *testing.T) {
 
 func TestLoad_warnings(t *testing.T) {
 	t.Parallel()
-	if _, err := loaded(t, "warnings"); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"warnings", "watch_warnings"} {
+		if _, err := loaded(t, name); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

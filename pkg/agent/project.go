@@ -2,8 +2,10 @@ package agent
 
 import (
 	"maps"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -22,6 +24,7 @@ type Project struct {
 type Group struct {
 	MaxInFlight   int      `json:"maxInFlight"`       // calls that run at once, over all workers
 	Command       []string `json:"command,omitempty"` // the worker that `crumb dev` starts, in the project's folder
+	Watch         []string `json:"watch,omitempty"`   // what the command is made of: folders, files and patterns in the project's folder
 	StartBeforeMs int64    `json:"startBeforeMs"`     // how long a call may wait in the queue
 }
 
@@ -82,12 +85,37 @@ func (c *checker) project(p *Project, agents []string) {
 		if g.Command != nil {
 			c.command(at.key("command"), g.Command)
 		}
+		c.watch(at.key("watch"), g)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Providers)) {
 		at := place{"providers", name}
 		c.name(at, "provider", name)
 		c.oneOf(at.key("kind"), p.Providers[name].Kind, ScriptProvider)
 	}
+}
+
+// watch checks what a group's command is made of.
+func (c *checker) watch(at place, g Group) {
+	if len(g.Watch) > 0 && len(g.Command) == 0 {
+		c.bad(at, "there is no command to start again: name one beside it, or remove watch")
+	}
+	c.bounded(at, len(g.Watch), WatchMax, "path")
+	for i, p := range g.Watch {
+		_, err := path.Match(p, "")
+		if p == "" || err != nil || !insideProject(p) {
+			c.bad(at.index(i), "expected a folder, a file or a pattern inside the project, like cmd/billing or cmd/*.go, with slashes, got %s", quote(p))
+		}
+		if strings.ContainsAny(path.Dir(p), "*?[") {
+			c.bad(at.index(i), "expected a pattern in the last part only, like cmd/*.go; a folder stands for all below it; got %s", quote(p))
+		}
+	}
+}
+
+// insideProject reports whether a path with slashes stays below the folder of
+// crumb.yaml.
+func insideProject(p string) bool {
+	clean := path.Clean(p)
+	return !path.IsAbs(p) && clean != ".." && !strings.HasPrefix(clean, "../") && !strings.ContainsAny(p, "\\\x00")
 }
 
 func (c *checker) bounded(at place, n, most int, noun string) {

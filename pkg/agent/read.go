@@ -162,6 +162,7 @@ func readProject(s *source, p *Project) (agents []string) {
 			p.Groups[k.name] = Group{
 				MaxInFlight:   int(cmp.Or(g.count("maxInFlight"), DefaultMaxInFlight)),
 				Command:       g.texts("command"),
+				Watch:         g.texts("watch"),
 				StartBeforeMs: cmp.Or(g.count("startBeforeMs"), DefaultStartBeforeMs),
 			}
 		}

@@ -16,7 +16,7 @@ import (
 // last heartbeat.
 type Presence struct {
 	Worker  string      `json:"worker"`
-	Service string      `json:"service"` // toolexec or modelgw
+	Service string      `json:"service"` // toolexec, modelgw, or ServiceStarting
 	Queue   string      `json:"queue"`   // group or provider instance
 	Host    string      `json:"host,omitempty"`
 	PID     int         `json:"pid,omitempty"`

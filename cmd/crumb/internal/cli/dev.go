@@ -33,7 +33,7 @@ type devCommand struct {
 
 // Help says what the flags do not.
 func (devCommand) Help() string {
-	return "Runs nats-server and all services in one process, applies the folder's agents, serves its exec tools, keeps the commands of its groups running and follows edits of crumb.yaml and agents/: a faulty one changes nothing and prints every fault. The sources of the groups' commands are not watched: restart it when they change. One folder of data takes one mesh at a time. SIGINT drains, a second one ends at once."
+	return "Runs nats-server and all services in one process, applies the folder's agents, serves its exec tools, keeps the commands of its groups running and follows edits of crumb.yaml and agents/, and of what the groups' commands are made of (`watch` in crumb.yaml): a faulty edit changes nothing and prints every fault, a command that does not start leaves the one before it serving. One folder of data takes one mesh at a time. SIGINT drains, a second one ends at once."
 }
 
 // served is what `crumb dev --json` prints once it serves, and after each edit.
@@ -66,7 +66,7 @@ func (cmd devCommand) Run(i *invocation) error {
 		return err
 	}
 	output := &devOutput{inv: i}
-	mesh, err := local.Start(i.ctx, local.Config{Store: cmd.Store, Port: port, Log: i.log(), Output: output.line})
+	mesh, err := local.Start(i.ctx, local.Config{Store: cmd.Store, Port: port, Log: i.log(), Output: output.line, Worker: output.worker})
 	if err != nil {
 		return err
 	}
@@ -100,9 +100,15 @@ func (cmd devCommand) announce(i *invocation, where served, now crumbs.AgentsApp
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(project.Groups)) {
-		if argv := project.Groups[name].Command; len(argv) > 0 {
-			i.say("worker  [%s] %s   (its sources are not watched: restart crumb dev when they change)", name, render.OneLine(strings.Join(argv, " ")))
+		g := project.Groups[name]
+		if len(g.Command) == 0 {
+			continue
 		}
+		sources := "starts anew when " + strings.Join(g.Watch, ", ") + " change"
+		if len(g.Watch) == 0 {
+			sources = "its sources are not watched: name them in groups." + name + ".watch of crumb.yaml"
+		}
+		i.say("worker  [%s] %s   (%s)", name, render.OneLine(strings.Join(g.Command, " ")), render.OneLine(sources))
 	}
 	to := ""
 	if cmd.Port != defaultPort {
@@ -174,7 +180,8 @@ func (i *invocation) log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(i.std.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// devOutput writes the output of groups' commands, one line at a time.
+// devOutput writes the output of groups' commands and what becomes of them, one line
+// at a time.
 type devOutput struct {
 	inv *invocation
 	mu  sync.Mutex
@@ -184,4 +191,10 @@ func (o *devOutput) line(group, line string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.inv.say("[%s] %s", group, render.OneLine(line))
+}
+
+func (o *devOutput) worker(group, news string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.inv.say("worker  [%s] %s", group, news)
 }

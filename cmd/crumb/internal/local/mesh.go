@@ -43,6 +43,9 @@ type Config struct {
 	Tools map[string][]tool.Tool
 	// Output takes each line that a group's command prints.
 	Output func(group, line string)
+	// Worker, when set, takes what becomes of a group's command: that it is up, that
+	// a change of its files is or does not start.
+	Worker func(group, news string)
 }
 
 // Mesh is a running mesh.

@@ -4,24 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
-	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/supervise"
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/services/modelgw"
 	"github.com/crumbmesh/crumbmesh/services/toolexec"
-)
-
-// Environment of a group's command.
-const (
-	envServer = "NATS_URL"
-	envGroup  = "CRUMB_GROUP"
-	envKey    = "CRUMB_APPROVALS_PUBKEY" // the approvals service's public key
 )
 
 // Serve makes project the one that the mesh serves. It fails with the fault of
@@ -112,7 +103,7 @@ func (m *Mesh) wanted(p *agent.Project) (map[string]plan, error) {
 	}
 	for name, g := range p.Groups {
 		if _, here := m.cfg.Tools[name]; len(g.Command) > 0 && !here {
-			out["command/"+name] = plan{key: strings.Join(g.Command, "\x00"), alone: true, run: m.command(p.Dir, name, g.Command)}
+			out["command/"+name] = plan{key: strings.Join(append(slices.Clone(g.Watch), g.Command...), "\x00"), alone: true, run: m.command(p.Dir, name, g)}
 		}
 	}
 	return out, nil
@@ -142,21 +133,6 @@ func (m *Mesh) toolexec(p *agent.Project, group string) connected {
 		cfg := cfg
 		cfg.Ready, cfg.Health = h.ready, h.health
 		return toolexec.Run(ctx, cfg, conn)
-	}
-}
-
-// command keeps a group's command running. It is ready at once: a worker that
-// takes a while to build or to start only lets its calls wait.
-func (m *Mesh) command(dir, group string, argv []string) func(context.Context, hooks) error {
-	c := supervise.Command{
-		Name: group, Argv: argv, Dir: dir, Log: m.cfg.Log,
-		Env:    append(os.Environ(), envServer+"="+m.URL(), envGroup+"="+group, envKey+"="+m.PublicKey()),
-		Output: func(line string) { m.cfg.Output(group, line) },
-	}
-	return func(ctx context.Context, h hooks) error {
-		h.ready()
-		c.Run(ctx)
-		return nil
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -27,11 +28,18 @@ const (
 	agentsDir   = "agents"
 )
 
-// Changes returns a channel that gets a value after each burst of changes; bursts
-// that nobody took yet are one. It is closed when ctx ends, or when the system
-// gives no more notice of changes. It fails with INVALID_CONFIG when the folder
-// cannot be watched.
+// Changes returns a channel that gets a value after each burst of changes of what
+// crumb.yaml and agents/ say; bursts that nobody took yet are one. It is closed when
+// ctx ends, or when the system gives no more notice of changes. It fails with
+// INVALID_CONFIG when the folder cannot be watched.
 func Changes(ctx context.Context, dir string) (<-chan struct{}, error) {
+	return Paths(ctx, dir, projectFile, agentsDir)
+}
+
+// Paths is Changes of other paths of the folder: a folder with all below it, a
+// file, or a pattern of files (path.Match) whose last part only has wildcards. Paths
+// have slashes; one that is not there yet counts once it comes.
+func Paths(ctx context.Context, dir string, paths ...string) (<-chan struct{}, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, unwatchable(dir, err)
@@ -40,8 +48,8 @@ func Changes(ctx context.Context, dir string) (<-chan struct{}, error) {
 	if err != nil {
 		return nil, unwatchable(dir, err)
 	}
-	w := &watcher{dir: abs, notify: notify, out: make(chan struct{}, 1)}
-	if err := errors.Join(notify.Add(abs), w.add(filepath.Join(abs, agentsDir))); err != nil {
+	w := &watcher{dir: abs, paths: paths, notify: notify, out: make(chan struct{}, 1)}
+	if err := w.begin(); err != nil {
 		return nil, errors.Join(unwatchable(dir, err), notify.Close())
 	}
 	go w.run(ctx)
@@ -54,31 +62,64 @@ func unwatchable(dir string, err error) error {
 
 type watcher struct {
 	dir     string
+	paths   []string
 	notify  *fsnotify.Watcher
 	out     chan struct{}
 	folders int
 }
 
+// begin watches the folder that each path stands in, since a file that an editor
+// renames into place is another file, and the folders that are meant.
+func (w *watcher) begin() error {
+	if err := w.notify.Add(w.dir); err != nil {
+		return err
+	}
+	for _, p := range w.paths {
+		at := filepath.Join(w.dir, filepath.FromSlash(p))
+		if parent := filepath.Dir(at); parent != w.dir && isFolder(parent) {
+			if err := w.notify.Add(parent); err != nil {
+				return err
+			}
+		}
+		if isFolder(at) {
+			if err := w.add(at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
 // add watches a folder and all below it; one that is not there is no fault.
 func (w *watcher) add(folder string) error {
-	return filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+	return filepath.WalkDir(folder, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil || !e.IsDir() {
 			return err
 		}
-		if hidden(path) {
+		if hidden(name) && name != w.dir {
 			return fs.SkipDir
 		}
 		if w.folders++; w.folders > foldersMax {
 			return fault.New(fault.InvalidConfig, "more than %d folders below %s", foldersMax, w.dir)
 		}
-		return w.notify.Add(path)
+		return w.notify.Add(name)
 	})
 }
 
-func hidden(path string) bool { return strings.HasPrefix(filepath.Base(path), ".") }
+// hidden reports files that are nobody's work: those that begin with a dot, and the
+// copies that editors leave.
+func hidden(name string) bool {
+	base := filepath.Base(name)
+	return strings.HasPrefix(base, ".") || strings.HasPrefix(base, "#") || strings.HasSuffix(base, "~")
+}
 
 func (w *watcher) run(ctx context.Context) {
 	defer func() {
@@ -112,17 +153,33 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// matters reports whether an event may change the project. A new folder is
+// matters reports whether an event is one of a path that is meant. A new folder is
 // watched from then on.
 func (w *watcher) matters(e fsnotify.Event) bool {
-	if e.Op == fsnotify.Chmod || hidden(e.Name) {
+	if e.Op == fsnotify.Chmod || hidden(e.Name) || !w.meant(e.Name) {
 		return false
 	}
-	if filepath.Dir(e.Name) == w.dir && filepath.Base(e.Name) != projectFile && filepath.Base(e.Name) != agentsDir {
-		return false
-	}
-	if info, err := os.Stat(e.Name); err == nil && info.IsDir() {
+	if isFolder(e.Name) {
 		_ = w.add(e.Name) // what cannot be watched is seen at the next start
 	}
 	return true
+}
+
+// meant reports whether a file is one of the paths, below one, or a folder above
+// one, which comes and goes with it.
+func (w *watcher) meant(name string) bool {
+	rel, err := filepath.Rel(w.dir, name)
+	if err != nil {
+		return false
+	}
+	rel = filepath.ToSlash(rel)
+	for _, p := range w.paths {
+		if p = path.Clean(p); p == "." || rel == p || strings.HasPrefix(rel, p+"/") || strings.HasPrefix(p, rel+"/") {
+			return true
+		}
+		if ok, err := path.Match(p, rel); ok && err == nil {
+			return true
+		}
+	}
+	return false
 }

@@ -13,6 +13,9 @@ import (
 const (
 	// StopWait is how long a process group has after SIGTERM.
 	StopWait = 10 * time.Second
+	// DrainMax is how long it has after Drain: longer than a worker lets its calls go
+	// on, since nobody waits for it.
+	DrainMax = 2 * time.Minute
 	// RestartMin is the wait before the first restart, RestartMax the longest.
 	RestartMin = 250 * time.Millisecond
 	RestartMax = 10 * time.Second
@@ -31,16 +34,23 @@ type Command struct {
 	Dir    string
 	Env    []string          // the whole environment
 	Output func(line string) // takes each line of standard output and error
-	Log    *slog.Logger
+	// Drain, once closed, asks the command to end in its own time, DrainMax at most,
+	// and not to be started again.
+	Drain <-chan struct{}
+	// Again is asked when the command ended by itself, with why; false leaves it
+	// ended. It is started again each time when nil.
+	Again func(end string) bool
+	Log   *slog.Logger
 }
 
-// Run keeps the command running until ctx ends and its process group is gone.
+// Run keeps the command running until ctx ends and its process group is gone, or
+// Again said no.
 func (c Command) Run(ctx context.Context) {
 	wait := RestartMin
 	for {
 		started := time.Now()
 		err := c.once(ctx)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || c.drained() || c.Again != nil && !c.Again(reason(err)) {
 			return
 		}
 		if time.Since(started) >= settled {
@@ -51,6 +61,15 @@ func (c Command) Run(ctx context.Context) {
 			return
 		}
 		wait = min(2*wait, RestartMax)
+	}
+}
+
+func (c Command) drained() bool {
+	select {
+	case <-c.Drain:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -93,7 +112,12 @@ func (c Command) once(ctx context.Context) error {
 	}
 	silent := make(chan struct{}) // the group holds its output no more
 	go func() { defer close(silent); read(from, c.Output) }()
+	ended := make(chan struct{})
+	drained := make(chan struct{})
+	go func() { defer close(drained); c.drain(ctx, cmd, ended, silent) }()
 	err = cmd.Wait()
+	close(ended)
+	<-drained
 	if ctx.Err() != nil {
 		within(silent, StopWait)
 	}
@@ -102,6 +126,27 @@ func (c Command) once(ctx context.Context) error {
 	_ = from.Close() // ends the reading, if a process left the group with it
 	<-silent
 	return err
+}
+
+// drain asks the group to end when it is told to, and waits until its leader and
+// what that started are gone: a leader may end before the worker it started does.
+func (c Command) drain(ctx context.Context, cmd *exec.Cmd, ended, silent <-chan struct{}) {
+	select {
+	case <-c.Drain:
+	case <-ended:
+		if !c.drained() {
+			return
+		}
+	}
+	_ = terminate(cmd) // whatever of it is left
+	late := time.NewTimer(DrainMax)
+	defer late.Stop()
+	select {
+	case <-silent:
+	case <-ctx.Done():
+	case <-late.C:
+		kill(cmd)
+	}
 }
 
 // within waits for done, but not longer than d.

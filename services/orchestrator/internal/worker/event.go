@@ -139,8 +139,8 @@ func (w *Worker) admit(ctx context.Context, in *incoming, event core.Event) (cor
 		return refuse(w.registry.UnknownProvider(ctx, pinned.Agent.Model.Provider))
 	}
 	set, hash, warnings, err := w.registry.Pin(ctx, pinned.Agent, revision, project)
-	if code := fault.CodeOf(err); code == fault.ToolNotFound && time.Since(in.delivery.Stored) < admissionWait {
-		return event, pinned, mesh.Retry(admissionAsk, err) // its worker may be starting
+	if w.mayStart(ctx, err, time.Since(in.delivery.Stored)) {
+		return event, pinned, mesh.Retry(admissionAsk, err)
 	}
 	if err != nil {
 		return refuse(err)
@@ -157,6 +157,24 @@ func (w *Worker) admit(ctx context.Context, in *incoming, event core.Event) (cor
 		}
 	}
 	return event, pinned, nil
+}
+
+// mayStart reports whether the worker whose tool is missing may yet come: for a
+// moment any may, and for as long as somebody says that he starts it.
+func (w *Worker) mayStart(ctx context.Context, err error, waited time.Duration) bool {
+	f := fault.From(err)
+	if err == nil || f.Code != fault.ToolNotFound || waited >= startingWait {
+		return false
+	}
+	if waited < admissionWait {
+		return true
+	}
+	group, _ := f.Context["group"].(string)
+	starting, err := w.conn.IsStarting(ctx, group)
+	if err != nil {
+		w.conn.Log.Warn("who starts a worker is not known", "group", group, "error", err)
+	}
+	return starting
 }
 
 func checkInput(schema, input json.RawMessage) error {

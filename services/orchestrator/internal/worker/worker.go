@@ -37,12 +37,13 @@ func Points() []Point {
 }
 
 const (
-	cacheRuns     = 4096            // records kept decoded
-	inboxFirst    = time.Second     // a deadline waits this long for the answer that lies in INBOX
-	tooNewRetry   = 5 * time.Second // a record of a newer release
-	fullPause     = time.Second     // no new requests while a work queue refuses
-	conflictsMax  = 64              // lost compare-and-sets of one message before it is given back
-	admissionWait = 5 * time.Second // for workers of a tool that is not announced yet
+	cacheRuns     = 4096             // records kept decoded
+	inboxFirst    = time.Second      // a deadline waits this long for the answer that lies in INBOX
+	tooNewRetry   = 5 * time.Second  // a record of a newer release
+	fullPause     = time.Second      // no new requests while a work queue refuses
+	conflictsMax  = 64               // lost compare-and-sets of one message before it is given back
+	admissionWait = 5 * time.Second  // for workers of a tool that is not announced yet
+	startingWait  = 10 * time.Minute // for one that is being built or started
 	admissionAsk  = 500 * time.Millisecond
 )
 
