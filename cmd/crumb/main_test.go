@@ -20,9 +20,10 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 )
 
-// The test binary is the command, too: scripts and terminal tests run `crumb`.
+// The test binary is the command, too: scripts and terminal tests run `crumb`, and
+// groups of projects a worker.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"crumb": main})
+	testscript.Main(m, map[string]func(){"crumb": main, "saying": saying})
 }
 
 // serve runs a mesh with the agents of testdata/project in this process.

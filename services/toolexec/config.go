@@ -17,6 +17,9 @@ type Config struct {
 	// Group is the queue to serve; agent.DefaultGroup when empty. It needs its
 	// consumer (`crumb init`, `crumb agents apply`).
 	Group string
+	// Earlier are commands from before an edit of the folder: calls that were made for
+	// them run as they did.
+	Earlier []agent.ExecTool
 	// Tools are Go tools to serve beside the commands.
 	Tools []tool.Tool
 
@@ -43,5 +46,11 @@ func (c Config) complete() (Config, error) {
 }
 
 func (c Config) worker() worker.Config {
-	return worker.Config{Group: c.Group, Name: c.Name, Slots: c.Slots, Grace: c.Grace, Verify: c.Verify, Ready: c.Ready}
+	var earlier []tool.Tool
+	for _, e := range c.Earlier {
+		if e.Announcement.Group == c.Group {
+			earlier = append(earlier, command(e))
+		}
+	}
+	return worker.Config{Group: c.Group, Earlier: earlier, Name: c.Name, Slots: c.Slots, Grace: c.Grace, Verify: c.Verify, Ready: c.Ready}
 }

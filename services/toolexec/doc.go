@@ -15,7 +15,8 @@
 //     is never executed;
 //   - a folder with any fault serves nothing;
 //   - a command that changed is another version of its tool: calls made for the
-//     old one go to workers that still have it.
+//     old one go to workers that still have it, such as this one when it is told of
+//     what was served before (Config.Earlier).
 //
 // Non-goals: it holds no run, decides nothing and retries nothing. It does not
 // follow changes of the folder; start it again.

@@ -66,7 +66,7 @@ func (c Config) tools(log *slog.Logger) ([]tool.Tool, error) {
 			warn(log, e)
 		}
 	}
-	if len(out)+len(c.Tools) == 0 {
+	if len(out)+len(c.Tools)+len(c.Earlier) == 0 {
 		return nil, fault.New(fault.InvalidConfig, "toolexec: no exec tool in %s is in group %q; its groups are: %s",
 			c.Dir, c.Group, strings.Join(slices.Sorted(maps.Keys(groups)), ", "))
 	}

@@ -105,11 +105,11 @@ func (r *request) work(ctx context.Context) error {
 // find returns the tool a call is for. It fails with TOOL_LOST naming both
 // versions when this worker has another one.
 func (r *request) find() (served, error) {
-	s, ok := r.tools[r.call.Handler]
-	if !ok {
+	s, ok := r.tools.find(r.call.Handler, r.call.ToolHash)
+	switch {
+	case s.hash == "":
 		return s, fault.New(fault.ToolLost, "worker %s of group %s does not serve %q; start one that does", r.cfg.Name, r.cfg.Group, r.call.Handler)
-	}
-	if s.hash != r.call.ToolHash {
+	case !ok:
 		return s, fault.New(fault.ToolLost, "the call is for version %s of %q, worker %s of group %s serves version %s; start workers of one version, or the run again",
 			r.call.ToolHash, r.call.Handler, r.cfg.Name, r.cfg.Group, s.hash).
 			With("wanted", r.call.ToolHash).With("served", s.hash)

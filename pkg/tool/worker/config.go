@@ -14,7 +14,7 @@ import (
 const (
 	SlotsDefault = 16
 	SlotsMax     = 4096
-	ToolsMax     = 1024
+	ToolsMax     = 1024 // earlier versions too
 	GraceDefault = 30 * time.Second
 )
 
@@ -24,6 +24,10 @@ type Config struct {
 	Name  string        // id of this process, unique; made up when empty
 	Slots int           // calls at once; SlotsDefault when 0
 	Grace time.Duration // how long calls may go on after the worker was told to stop; GraceDefault when 0
+
+	// Earlier are versions of the tools from before: calls that were made for them
+	// run as they did, and no run begins with them.
+	Earlier []tool.Tool
 
 	// Verify checks the signature of a person's decision and returns
 	// DECISION_INVALID. Without it calls that needed an approval are refused.
@@ -40,11 +44,33 @@ type served struct {
 	hash         string
 }
 
+// version is one version of a tool.
+type version struct{ handler, hash string }
+
+// toolbox is what a worker serves.
+type toolbox struct {
+	now     map[string]served // announced
+	earlier map[version]served
+}
+
+// find returns a version of a tool; ok is false when it is not served, and then s is
+// the version that is, if there is one.
+func (b toolbox) find(handler, hash string) (s served, ok bool) {
+	s = b.now[handler]
+	if s.hash == hash && hash != "" {
+		return s, true
+	}
+	if old, ok := b.earlier[version{handler, hash}]; ok {
+		return old, true
+	}
+	return s, false
+}
+
 // complete fills the defaults in and checks the tools. It returns INVALID_NAME,
 // INVALID_CONFIG or the fault of the first wrong declaration.
-func (c Config) complete(tools []tool.Tool) (Config, map[string]served, error) {
+func (c Config) complete(tools []tool.Tool) (Config, toolbox, error) {
 	if err := crumbs.CheckName("group", c.Group); err != nil {
-		return c, nil, err
+		return c, toolbox{}, err
 	}
 	if c.Name == "" {
 		c.Name = mesh.NewWorkerID(c.Group)
@@ -56,24 +82,36 @@ func (c Config) complete(tools []tool.Tool) (Config, map[string]served, error) {
 		c.Grace = GraceDefault
 	}
 	if c.Slots < 0 || c.Slots > SlotsMax || c.Grace < 0 {
-		return c, nil, fault.New(fault.InvalidConfig, "worker of group %s: slots %d and grace %v: expected 1 to %d slots and no negative grace", c.Group, c.Slots, c.Grace, SlotsMax)
+		return c, toolbox{}, fault.New(fault.InvalidConfig, "worker of group %s: slots %d and grace %v: expected 1 to %d slots and no negative grace", c.Group, c.Slots, c.Grace, SlotsMax)
 	}
-	if len(tools) == 0 || len(tools) > ToolsMax {
-		return c, nil, fault.New(fault.InvalidConfig, "worker of group %s: %d tools, expected 1 to %d", c.Group, len(tools), ToolsMax)
+	if n := len(tools) + len(c.Earlier); n == 0 || n > ToolsMax {
+		return c, toolbox{}, fault.New(fault.InvalidConfig, "worker of group %s: %d tools, expected 1 to %d", c.Group, n, ToolsMax)
 	}
-	byName := map[string]served{}
+	box := toolbox{now: map[string]served{}, earlier: map[version]served{}}
 	for _, t := range tools {
-		if err := t.Err(); err != nil {
-			return c, nil, err
+		s, err := c.serve(t)
+		if err != nil {
+			return c, toolbox{}, err
 		}
-		if _, twice := byName[t.Name()]; twice {
-			return c, nil, fault.New(fault.InvalidConfig, "worker of group %s: tool %q is given twice; rename one", c.Group, t.Name())
+		if _, twice := box.now[t.Name()]; twice {
+			return c, toolbox{}, fault.New(fault.InvalidConfig, "worker of group %s: tool %q is given twice; rename one", c.Group, t.Name())
 		}
-		a := t.Announcement(c.Group)
-		if err := a.Check(); err != nil {
-			return c, nil, err
-		}
-		byName[t.Name()] = served{tool: t, announcement: a, hash: a.Hash()}
+		box.now[t.Name()] = s
 	}
-	return c, byName, nil
+	for _, t := range c.Earlier {
+		s, err := c.serve(t)
+		if err != nil {
+			return c, toolbox{}, err
+		}
+		box.earlier[version{t.Name(), s.hash}] = s
+	}
+	return c, box, nil
+}
+
+func (c Config) serve(t tool.Tool) (served, error) {
+	if err := t.Err(); err != nil {
+		return served{}, err
+	}
+	a := t.Announcement(c.Group)
+	return served{tool: t, announcement: a, hash: a.Hash()}, a.Check()
 }

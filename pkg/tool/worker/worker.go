@@ -19,7 +19,7 @@ const service = "toolexec"
 type Worker struct {
 	cfg     Config
 	conn    *mesh.Conn
-	tools   map[string]served
+	tools   toolbox
 	claims  *mesh.Claims
 	blobs   *mesh.Blobs
 	loop    *mesh.Loop
@@ -33,11 +33,11 @@ type Worker struct {
 // TOPOLOGY_MISSING, naming the command that repairs it, for a group without a
 // queue. Nothing is announced yet.
 func New(ctx context.Context, cfg Config, conn *mesh.Conn, tools ...tool.Tool) (*Worker, error) {
-	cfg, byName, err := cfg.complete(tools)
+	cfg, box, err := cfg.complete(tools)
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{cfg: cfg, conn: conn, tools: byName, claims: conn.Claims(), blobs: conn.Blobs(), running: newRunning()}
+	w := &Worker{cfg: cfg, conn: conn, tools: box, claims: conn.Claims(), blobs: conn.Blobs(), running: newRunning()}
 	w.loop, err = conn.NewLoop(ctx, mesh.ConsumeConfig{
 		Stream: crumbs.StreamToolCalls, Consumer: mesh.GroupConsumer(cfg.Group),
 		Capacity: cfg.Slots, DoubleAck: true, Grace: cfg.Grace,
@@ -90,7 +90,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { leave(); <-gone }()
-	w.conn.Log.Info("serving", "group", w.cfg.Group, "worker", w.cfg.Name, "tools", len(w.tools), "slots", w.cfg.Slots)
+	w.conn.Log.Info("serving", "group", w.cfg.Group, "worker", w.cfg.Name, "tools", len(w.tools.now), "slots", w.cfg.Slots)
 	if w.cfg.Ready != nil {
 		w.cfg.Ready()
 	}
@@ -100,8 +100,8 @@ func (w *Worker) Run(ctx context.Context) error {
 // announce writes what the worker serves into bucket `tools`, where it stays.
 func (w *Worker) announce(ctx context.Context) error {
 	bucket := w.conn.Bucket(crumbs.BucketTools)
-	for _, name := range slices.Sorted(maps.Keys(w.tools)) {
-		a := w.tools[name].announcement
+	for _, name := range slices.Sorted(maps.Keys(w.tools.now)) {
+		a := w.tools.now[name].announcement
 		body, err := json.Marshal(a)
 		if err != nil {
 			return fault.From(err)

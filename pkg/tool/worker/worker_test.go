@@ -389,7 +389,7 @@ func TestWorker_UnreadableMessageIsDead(t *testing.T) {
 		l.publish(&nats.Msg{Subject: crumbs.ToolCallSubject(group, run), Data: []byte(`[]`)})
 		l.publish(&nats.Msg{Subject: crumbs.ToolCallSubject(group, run), Data: []byte(`{`)})
 		l.quiet(time.Minute)
-		if n := l.messages(crumbs.StreamDead, "dead.TOOLCALLS.run_1"); n != 10 {
+		if n := l.messages(crumbs.StreamDead, "dead.TOOLCALLS.run_1.*"); n != 10 {
 			t.Errorf("%d dead letters", n)
 		}
 		l.settled()

@@ -6,11 +6,14 @@
 //	Serve(project) ─▶ queues ─▶ parts of the project ─▶ agents applied
 //	                             modelgw              one, over the project's providers
 //	                             toolexec/<group>     the group's exec tools
-//	                             command/<group>      the group's command, kept running
+//	                             command/<group>      the group's command, kept running and started anew
+//	                                                  when what it is made of changes
 //
 // Serve may be called again with an edited project: a part that did not change
 // stays as it is, a changed one is started before its predecessor drains (a
-// command after, since two would answer for one), one that is gone is stopped. A
+// command of another text after, since two would answer for one), one that is gone
+// is stopped. Exec tools of projects before stay served for the runs that began with
+// them (earlier). A
 // project that cannot be served changes nothing that matters: what was applied
 // before stays applied.
 //

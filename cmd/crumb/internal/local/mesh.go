@@ -62,6 +62,8 @@ type Mesh struct {
 	failed   chan error
 	observed observe.Process
 
+	earlier earlier // of the projects served before
+
 	mu       sync.Mutex
 	services []*part
 	parts    map[string]*part // of the project, by name
@@ -72,7 +74,7 @@ type Mesh struct {
 // INVALID_CONFIG when the store cannot be used, another process uses it, or the
 // port is taken.
 func Start(ctx context.Context, cfg Config) (*Mesh, error) {
-	m := &Mesh{cfg: cfg, parts: map[string]*part{}, failed: make(chan error, 1), observed: observe.Process{Stop: func() {}}}
+	m := &Mesh{cfg: cfg, parts: map[string]*part{}, earlier: earlier{}, failed: make(chan error, 1), observed: observe.Process{Stop: func() {}}}
 	if err := m.start(ctx); err != nil {
 		m.Stop()
 		return nil, err

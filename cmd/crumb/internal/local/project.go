@@ -15,7 +15,8 @@ import (
 	"github.com/crumbmesh/crumbmesh/services/toolexec"
 )
 
-// Serve makes project the one that the mesh serves. It fails with the fault of
+// Serve makes project the one that the mesh serves; it is not for several goroutines
+// at a time. Runs in flight keep their agent and their tools. It fails with the fault of
 // the first part that cannot start; the agents applied before then stay applied.
 func (m *Mesh) Serve(ctx context.Context, project *agent.Project) (crumbs.AgentsApplyReply, error) {
 	request, err := Application(project)
@@ -32,6 +33,7 @@ func (m *Mesh) Serve(ctx context.Context, project *agent.Project) (crumbs.Agents
 	if err := m.reconcile(ctx, wanted); err != nil {
 		return crumbs.AgentsApplyReply{}, err
 	}
+	m.earlier.add(project)
 	reply, err := m.Client.Apply(ctx, request)
 	if err != nil {
 		return reply, err
@@ -98,6 +100,11 @@ func (m *Mesh) wanted(p *agent.Project) (map[string]plan, error) {
 	for group := range m.cfg.Tools {
 		served[group] += " " // Go tools never change while the process runs
 	}
+	for group := range m.earlier {
+		if old := m.earlier.of(group, p); len(old) > 0 && served[group] == "" {
+			served[group] = " " // runs in flight may have calls for it
+		}
+	}
 	for group, key := range served {
 		out["toolexec/"+group] = plan{key: p.Dir + key, run: m.onOwnConnection("toolexec/"+group, m.toolexec(p, group))}
 	}
@@ -123,7 +130,7 @@ func execGroups(p *agent.Project) (map[string]string, error) {
 }
 
 func (m *Mesh) toolexec(p *agent.Project, group string) connected {
-	cfg := toolexec.Config{Group: group, Tools: m.cfg.Tools[group], Verify: m.verifier.Verify}
+	cfg := toolexec.Config{Group: group, Tools: m.cfg.Tools[group], Earlier: m.earlier.of(group, p), Verify: m.verifier.Verify}
 	for _, e := range p.ExecTools() {
 		if e.Announcement.Group == group {
 			cfg.Dir = p.Dir

@@ -125,3 +125,44 @@ func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
+
+// A command that is drained ends in its own time and is not started again, also when
+// what it started outlives it.
+func TestCommand_DrainsInItsOwnTime(t *testing.T) {
+	t.Parallel()
+	got, drain, ended := make(chan string, 100), make(chan struct{}), make(chan struct{})
+	worker := `trap 'echo finishing; sleep 0.3; echo finished; exit 0' TERM; echo up; while :; do sleep 0.05; done`
+	go func() {
+		defer close(ended)
+		supervise.Command{
+			Name: "demo", Argv: []string{"sh", "-c", `trap 'exit 0' TERM; sh -c "$WORKER" & wait`}, Dir: t.TempDir(), Env: append(os.Environ(), "WORKER="+worker),
+			Output: func(line string) { got <- line }, Log: slog.New(slog.DiscardHandler), Drain: drain,
+		}.Run(t.Context())
+	}()
+	for _, want := range []string{"up", "finishing", "finished"} {
+		if line := next(t, got); line != want {
+			t.Errorf("%q, expected %q", line, want)
+		}
+		if want == "up" {
+			close(drain)
+		}
+	}
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Error("the command is kept running")
+	}
+}
+
+// Whoever started a command may leave it ended.
+func TestCommand_AgainSaysNo(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 2)
+	supervise.Command{
+		Name: "demo", Argv: []string{"sh", "-c", "exit 4"}, Dir: t.TempDir(), Env: os.Environ(), Output: func(string) {}, Log: slog.New(slog.DiscardHandler),
+		Again: func(end string) bool { asked <- end; return len(asked) < 2 },
+	}.Run(t.Context())
+	if len(asked) != 2 || <-asked != "exit status 4" {
+		t.Errorf("asked %d times", len(asked))
+	}
+}
