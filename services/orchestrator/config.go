@@ -1,6 +1,8 @@
 package orchestrator
 
 import (
+	"time"
+
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
@@ -34,6 +36,7 @@ type Config struct {
 	Trace           bool                        // give untraced requests a trace of their own
 	RequestCapacity int
 	EventCapacity   int
+	SweepEvery      time.Duration             // between two looks for messages nobody will be handed; 0 = 30 s
 	Ready           func()                    // called once all loops run
 	At              func(Point, crumbs.RunID) // fault points of tests; nil in production
 	Health          func(check func() error)  // receives the readiness check

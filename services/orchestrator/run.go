@@ -10,6 +10,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/endpoint"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/registry"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/sweep"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/worker"
 )
 
@@ -44,6 +45,7 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	for _, l := range loops {
 		group.Go(func() error { return l.Run(ctx) })
 	}
+	group.Go(func() error { return sweep.New(conn, reg, cfg.SweepEvery).Run(ctx) })
 	if cfg.Health != nil {
 		cfg.Health(func() error { return health(conn, w, loops) })
 	}

@@ -267,6 +267,37 @@ func (r *Registry) ToolSet(ctx context.Context, hash string) (*agent.ToolSet, er
 	return set, nil
 }
 
+// Queues returns the filters of all groups and providers that the project and the
+// announcements name, by stream, whether or not they have a consumer.
+func (r *Registry) Queues(ctx context.Context) (map[string][]string, error) {
+	p, _, err := r.Project(ctx)
+	if err != nil {
+		return nil, err
+	}
+	groups, providers := map[string]bool{}, map[string]bool{}
+	for g := range p.Groups {
+		groups[g] = true
+	}
+	for _, a := range r.Announced() {
+		groups[a.Group] = true
+	}
+	for id, revision := range p.Agents {
+		d, err := r.Definition(ctx, id, revision)
+		if err != nil {
+			return nil, err
+		}
+		providers[d.Model.Provider] = true
+	}
+	out := map[string][]string{}
+	for g := range groups {
+		out[crumbs.StreamToolCalls] = append(out[crumbs.StreamToolCalls], crumbs.ToolCallFilter(g))
+	}
+	for name := range providers {
+		out[crumbs.StreamModelCalls] = append(out[crumbs.StreamModelCalls], crumbs.ModelCallFilter(name))
+	}
+	return out, nil
+}
+
 func (r *Registry) lookup(group, tool string) (agent.Announcement, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

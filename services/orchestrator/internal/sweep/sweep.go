@@ -1,0 +1,266 @@
+// Package sweep finds messages of the work queues MODELCALLS and TOOLCALLS that
+// nobody will ever be handed again, moves them to the dead letters and tells their
+// runs, which would otherwise wait for the deadline of the call.
+//
+// Two things leave such messages: deliveries that are used up (the message stays
+// stored, invisible to its consumer) and a queue whose consumer was deleted. The
+// server says the first once, to who listens; whoever does not hear it finds the
+// message by looking. Any number of replicas may look: a message is kept once, a run
+// is told once, and to remove twice is to remove.
+package sweep
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/worker"
+)
+
+// Bounds of the work and times of a sweep.
+const (
+	DefaultEvery = 30 * time.Second
+	confirmAfter = 10 * time.Second // a message is looked at twice: an ack may be on its way
+	queueGrace   = time.Minute      // a queue may be made anew
+	perQueueMax  = 256              // messages of a queue that one pass moves
+	queuesMax    = 4096             // queues that are remembered
+	tellMax      = 5 * time.Second  // for one run to be told
+)
+
+// Names tells which queues there should be, whatever consumers there are.
+type Names interface {
+	// Queues returns the filters of the groups and providers that the project and the
+	// announcements name, by stream.
+	Queues(ctx context.Context) (map[string][]string, error)
+}
+
+// Sweeper looks through the work queues.
+type Sweeper struct {
+	conn  *mesh.Conn
+	names Names
+	every time.Duration
+
+	mu     sync.Mutex
+	stuck  map[place]time.Time // messages below the floor, since
+	absent map[queue]time.Time // queues without a consumer, since; zero: there is one
+}
+
+type place struct {
+	stream   string
+	sequence uint64
+}
+
+type queue struct{ stream, filter string }
+
+// New returns a sweeper that looks every DefaultEvery when every is 0.
+func New(conn *mesh.Conn, names Names, every time.Duration) *Sweeper {
+	if every <= 0 {
+		every = DefaultEvery
+	}
+	return &Sweeper{conn: conn, names: names, every: every, stuck: map[place]time.Time{}, absent: map[queue]time.Time{}}
+}
+
+// streams are the work queues of workers; the orchestrator's own have no bound on
+// deliveries.
+func streams() []string { return []string{crumbs.StreamModelCalls, crumbs.StreamToolCalls} }
+
+// Run sweeps until ctx ends.
+func (s *Sweeper) Run(ctx context.Context) error {
+	for _, stream := range streams() {
+		stop, err := s.conn.OnUsedUp(ctx, stream, func(sequence uint64, deliveries int) { s.usedUp(ctx, stream, sequence, deliveries) })
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	t := time.NewTicker(s.every)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		if err := s.Pass(ctx); err != nil && ctx.Err() == nil {
+			s.conn.Log.Warn("sweep", "error", err)
+		}
+	}
+}
+
+// usedUp moves the one message that the server speaks of.
+func (s *Sweeper) usedUp(ctx context.Context, stream string, sequence uint64, deliveries int) {
+	m, err := s.conn.Message(ctx, stream, sequence)
+	if err == nil && m != nil {
+		err = s.move(ctx, stream, m, fmt.Sprintf("it was handed out %d times", deliveries), deliveries)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.conn.Log.Warn("sweep", "stream", stream, "sequence", sequence, "error", err)
+	}
+}
+
+// Pass looks once through all queues.
+func (s *Sweeper) Pass(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	named, err := s.names.Queues(ctx)
+	if err != nil {
+		return err
+	}
+	seen := map[place]time.Time{}
+	for _, stream := range streams() {
+		queues, err := s.conn.Queues(ctx, stream)
+		if err != nil {
+			return err
+		}
+		for _, q := range s.all(stream, queues, named[stream]) {
+			if err := s.look(ctx, stream, q, seen); err != nil {
+				return err
+			}
+		}
+	}
+	s.stuck = seen
+	return nil
+}
+
+// all adds to the queues of a stream those whose consumer is gone for longer than
+// queueGrace: of them everything is stuck.
+func (s *Sweeper) all(stream string, queues []mesh.Queue, named []string) []mesh.Queue {
+	if len(s.absent) > queuesMax {
+		clear(s.absent)
+	}
+	present := map[string]bool{}
+	for _, q := range queues {
+		present[q.Filter] = true
+		s.absent[queue{stream, q.Filter}] = time.Time{}
+	}
+	for _, filter := range named {
+		if _, known := s.absent[queue{stream, filter}]; !known {
+			s.absent[queue{stream, filter}] = time.Time{}
+		}
+	}
+	now := time.Now()
+	for q, since := range s.absent {
+		switch {
+		case q.stream != stream || present[q.filter]:
+		case since.IsZero():
+			s.absent[q] = now
+		case now.Sub(since) >= queueGrace:
+			queues = append(queues, mesh.Queue{Filter: q.filter, Floor: mesh.Everything})
+		}
+	}
+	return queues
+}
+
+// look moves what lies below the floor of a queue, perQueueMax messages at most.
+func (s *Sweeper) look(ctx context.Context, stream string, q mesh.Queue, seen map[place]time.Time) error {
+	from := uint64(1)
+	for range perQueueMax {
+		m, err := s.conn.Next(ctx, stream, q.Filter, from)
+		if err != nil || m == nil || m.Sequence > q.Floor {
+			return err
+		}
+		from = m.Sequence + 1
+		why := fmt.Sprintf("group or provider %q has no queue", crumbs.Token(q.Filter, 2))
+		if q.Floor != mesh.Everything {
+			at := place{stream, m.Sequence}
+			since, known := s.stuck[at]
+			if !known {
+				since = time.Now()
+			}
+			seen[at] = since
+			if time.Since(since) < confirmAfter {
+				continue
+			}
+			why = fmt.Sprintf("it was handed out %d times", s.conn.Settings.WorkerMaxDeliver)
+		}
+		if err := s.move(ctx, stream, m, why, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// move keeps a message as a dead letter, tells its run and removes it, in this
+// order: a crash in between repeats, and loses nothing. What its holder still works
+// on stays; of what its run waits for no more nothing is kept.
+func (s *Sweeper) move(ctx context.Context, stream string, m *mesh.Stored, why string, deliveries int) error {
+	run := crumbs.RunID(crumbs.Token(m.Subject, 3))
+	call, attempt := callOf(m)
+	lost := fault.New(fault.ToolLost, "no worker will take the call: %s", why)
+	if stream == crumbs.StreamModelCalls {
+		lost = fault.New(fault.ModelError, "no model gateway will take the call: %s", why)
+	}
+	if call != "" && call.Run() == run {
+		held, waits, err := s.stands(ctx, call, attempt)
+		if err != nil || held {
+			return err
+		}
+		if !waits {
+			return s.conn.Remove(ctx, stream, m.Sequence)
+		}
+	}
+	d := &mesh.Delivery{Subject: m.Subject, Header: m.Header, Data: m.Data, Stored: m.Time, Sequence: m.Sequence, Count: deliveries}
+	letter, err := s.conn.DeadLetter(ctx, stream, run, d, lost)
+	if err != nil {
+		return err
+	}
+	s.conn.Log.Warn("call nobody takes", "stream", stream, "run", run, "call", call, "attempt", attempt, "letter", letter, "error", lost)
+	if call != "" && call.Run() == run {
+		tell, cancel := context.WithTimeout(ctx, tellMax)
+		defer cancel()
+		order := crumbs.RunOrder{Type: crumbs.TypeRunOrder, RunID: run, OrderID: "ord_" + uuid.NewString(), CallID: call, Attempt: attempt,
+			Action: crumbs.OrderLost, Error: lost.With("deadLetter", letter)}
+		if err := worker.PublishOrder(tell, s.conn, order); err != nil {
+			return err
+		}
+	}
+	return s.conn.Remove(ctx, stream, m.Sequence)
+}
+
+// callOf is the attempt a message is about, "" when it does not say.
+func callOf(m *mesh.Stored) (crumbs.CallID, int) {
+	if call, attempt := crumbs.ParseAttempt(m.Header.Get("ce-id")); call != "" {
+		return call, attempt
+	}
+	var body struct {
+		CallID  crumbs.CallID `json:"callId"`
+		Attempt int           `json:"attempt"`
+	}
+	if json.Unmarshal(m.Data, &body) != nil || crumbs.CheckCallID(body.CallID) != nil || body.Attempt < 1 {
+		return "", 0
+	}
+	return body.CallID, body.Attempt
+}
+
+// stands says whether somebody who is present holds the attempt, and whether its
+// run still waits for it.
+func (s *Sweeper) stands(ctx context.Context, call crumbs.CallID, attempt int) (held, waits bool, err error) {
+	r, err := s.conn.Bucket(crumbs.BucketRuns).Get(ctx, string(call.Run()))
+	if err != nil {
+		return false, false, err
+	}
+	if !r.Exists() {
+		return false, false, nil
+	}
+	state, err := core.Decode(r.Value)
+	if err != nil {
+		return false, true, nil //nolint:nilerr // whoever can read the record decides
+	}
+	if len(core.Settles(core.Pinned{}, state, core.Event{Kind: core.Ordered, Order: &crumbs.RunOrder{CallID: call, Attempt: attempt}})) == 0 {
+		return false, false, nil
+	}
+	claim, err := s.conn.Claims().Get(ctx, call.Attempt(attempt))
+	if err != nil || claim.State != mesh.ClaimStarted {
+		return false, true, err
+	}
+	held, err = s.conn.Alive(ctx, claim.Worker)
+	return held, true, err
+}
