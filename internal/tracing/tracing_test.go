@@ -37,7 +37,7 @@ type input struct {
 func TestTrace_F129_F130_F132_OneTraceThroughAllServices(t *testing.T) {
 	collector := newReceiver(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-	on, flush, err := otlp.Start(context.Background(), "crumbmesh")
+	on, flush, err := otlp.Start(context.Background(), "crumbmesh", nil)
 	if err != nil || !on {
 		t.Fatal(on, err)
 	}

@@ -17,6 +17,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/secret"
 	"github.com/crumbmesh/crumbmesh/pkg/telemetry"
 )
 
@@ -33,15 +34,21 @@ const (
 // OTEL_TRACES_EXPORTER=otlp, and not OTEL_SDK_DISABLED=true. On says whether it
 // did. Stop flushes for at most FlushMax; a collector that is down never fails
 // the process. It fails with INVALID_CONFIG when a variable cannot be honoured.
-func Start(ctx context.Context, service string) (on bool, stop func(), err error) {
+//
+// Spans are exported without the process's secrets, which what the exporter
+// authenticates with becomes one of.
+func Start(ctx context.Context, service string, secrets *secret.Book) (on bool, stop func(), err error) {
 	none := func() {}
+	if err := conceal(os.Getenv, secrets); err != nil {
+		return false, none, err
+	}
 	on, err = wanted(os.Getenv)
 	if err != nil || !on {
 		return false, none, err
 	}
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithTimeout(exportTimeout))
 	if err != nil {
-		return false, none, fault.Wrap(fault.InvalidConfig, err, "OTLP exporter: %v", err)
+		return false, none, fault.Wrap(fault.InvalidConfig, err, "OTLP exporter: %s", secrets.Masker().Text(err.Error()))
 	}
 	res, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", service)), resource.WithFromEnv(), resource.WithTelemetrySDK())
 	if err != nil {
@@ -49,7 +56,7 @@ func Start(ctx context.Context, service string) (on bool, stop func(), err error
 	}
 	limits := sdktrace.NewSpanLimits()
 	limits.AttributeValueLengthLimit = attributeBytesMax
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res),
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(masking{exporter, secrets}), sdktrace.WithResource(res),
 		sdktrace.WithIDGenerator(telemetry.IDGenerator{}), sdktrace.WithRawSpanLimits(limits))
 	otel.SetTracerProvider(provider)
 	otel.SetTextMapPropagator(propagation.TraceContext{})

@@ -18,6 +18,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/embedded"
+	"github.com/crumbmesh/crumbmesh/pkg/secret"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 	"github.com/crumbmesh/crumbmesh/services/approvals"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator"
@@ -62,7 +63,8 @@ type Mesh struct {
 	failed   chan error
 	observed observe.Process
 
-	earlier earlier // of the projects served before
+	earlier earlier      // of the projects served before
+	secrets *secret.Book // of the process
 
 	mu       sync.Mutex
 	services []*part
@@ -74,7 +76,7 @@ type Mesh struct {
 // INVALID_CONFIG when the store cannot be used, another process uses it, or the
 // port is taken.
 func Start(ctx context.Context, cfg Config) (*Mesh, error) {
-	m := &Mesh{cfg: cfg, parts: map[string]*part{}, earlier: earlier{}, failed: make(chan error, 1), observed: observe.Process{Stop: func() {}}}
+	m := &Mesh{cfg: cfg, parts: map[string]*part{}, earlier: earlier{}, secrets: secret.NewBook(nil), failed: make(chan error, 1), observed: observe.Process{Stop: func() {}}}
 	if err := m.start(ctx); err != nil {
 		m.Stop()
 		return nil, err
@@ -83,7 +85,7 @@ func Start(ctx context.Context, cfg Config) (*Mesh, error) {
 }
 
 func (m *Mesh) start(ctx context.Context) (err error) {
-	if m.observed, err = observe.Start(ctx, "crumbmesh"); err != nil {
+	if m.observed, err = observe.Start(ctx, "crumbmesh", m.secrets); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(m.cfg.Store, folderMode); err != nil {
@@ -146,7 +148,7 @@ func (m *Mesh) onOwnConnection(name string, run connected) func(context.Context,
 }
 
 func (m *Mesh) connect(ctx context.Context, name string) (*mesh.Conn, error) {
-	return mesh.Connect(ctx, mesh.ConnectConfig{InProcess: m.server, Name: name, Settings: mesh.DevSettings(), Logger: m.cfg.Log.With("service", name)})
+	return mesh.Connect(ctx, mesh.ConnectConfig{InProcess: m.server, Name: name, Secrets: m.secrets, Settings: mesh.DevSettings(), Logger: m.cfg.Log.With("service", name)})
 }
 
 // URL is where clients reach the mesh, "" without a listener.

@@ -10,6 +10,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/observe"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/secret"
 )
 
 const (
@@ -46,7 +47,11 @@ func Run(ctx context.Context, cfg Config, service Service) error {
 	if cfg.Wait == 0 {
 		cfg.Wait = WaitDefault
 	}
-	observed, err := observe.Start(ctx, cfg.Service)
+	if cfg.Mesh.Secrets == nil {
+		cfg.Mesh.Secrets = secret.NewBook(nil)
+	}
+	cfg.Log = cfg.Mesh.Secrets.Logger(cfg.Log)
+	observed, err := observe.Start(ctx, cfg.Service, cfg.Mesh.Secrets)
 	defer observed.Stop()
 	if err != nil {
 		return err
