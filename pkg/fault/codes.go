@@ -76,7 +76,7 @@ var catalogue = []Entry{
 	{RunNotFound, "No run of that id is on record.", "Finished runs are kept 15 days; check the id."},
 	{RunConflict, "The run id was used before with another request.", "Choose another run id, or send the same request."},
 	{RunCancelled, "The run was cancelled.", "None: someone asked for it; `reason` says why."},
-	{RunDeadlineExceeded, "The run did not end before limits.deadlineMs.", "The limit stands in the run request (`nats pub run.request.AGENT '{\"limits\":{\"deadlineMs\":600000},…}'`, client.Request.Limits); raise it, leave it out, or give the run less to do."},
+	{RunDeadlineExceeded, "The run did not end before limits.deadlineMs, or not in 13 days, a little less than its crumbs are kept (`crumb init --keep-crumbs`).", "The limit stands in the run request (`nats pub run.request.AGENT '{\"limits\":{\"deadlineMs\":600000},…}'`, client.Request.Limits); raise it, leave it out, or give the run less to do."},
 	{ToolNotFound, "The model asked for a tool the run does not have, or an approved tool is gone.", "The model sees the close matches; check the agent's tools and permissions, and that a worker announces the tool (`crumb tools list`)."},
 	{ToolNameCollision, "Two permitted tools share one model-facing name.", "Rename one, or deny one."},
 	{ToolGroupUnknown, "A tool belongs to a worker group that has no queue.", "Name the group in crumb.yaml under `groups` and apply again (`crumb dev` does so as you save)."},

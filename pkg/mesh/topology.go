@@ -73,10 +73,17 @@ func (s Settings) streams() []jetstream.StreamConfig {
 		queue(file(crumbs.StreamModelCalls, crumbs.SubjectModelCalls), s.CallsBytes),
 		queue(file(crumbs.StreamToolCalls, crumbs.SubjectToolCalls), s.CallsBytes),
 		stored, deltas, dead,
-		s.bucket(crumbs.BucketRuns, 0), s.bucket(crumbs.BucketAgents, 0), s.bucket(crumbs.BucketTools, 0),
+		s.runs(), s.bucket(crumbs.BucketAgents, 0), s.bucket(crumbs.BucketTools, 0),
 		s.bucket(crumbs.BucketWorkers, s.PresenceTTL), s.bucket(crumbs.BucketApprovals, 0),
 		s.bucket(crumbs.BucketClaims, s.ClaimTTL), s.bucket(crumbs.BucketSessions, 0),
 	}
+}
+
+// runs is the bucket of records; those of finished runs have a TTL of their own.
+func (s Settings) runs() jetstream.StreamConfig {
+	c := s.bucket(crumbs.BucketRuns, 0)
+	c.Metadata = map[string]string{metaRunTTL: s.RunTTL.String()}
+	return c
 }
 
 // bucket is a key-value bucket whose reads come from the leader (no direct get).
@@ -160,6 +167,10 @@ func (c *Conn) Adopt(ctx context.Context) (found bool, err error) {
 		crumbs.StreamCrumbs:    func(f jetstream.StreamConfig) { s.CrumbsBytes, s.CrumbsAge = f.MaxBytes, f.MaxAge },
 		crumbs.StreamDeltas:    func(f jetstream.StreamConfig) { s.DeltasBytes, s.DeltasAge = f.MaxBytes, f.MaxAge },
 		crumbs.StreamDead:      func(f jetstream.StreamConfig) { s.DeadBytes, s.DeadAge = f.MaxBytes, f.MaxAge },
+
+		"OBJ_" + crumbs.ObjectsBlobs: func(f jetstream.StreamConfig) { s.BlobsAge = f.MaxAge },
+		"KV_" + crumbs.BucketClaims:  func(f jetstream.StreamConfig) { s.ClaimTTL = f.MaxAge },
+		"KV_" + crumbs.BucketRuns:    s.takeRunTTL,
 	} {
 		there, err := c.JS.Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -25,6 +25,9 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	if err := verify(ctx, conn); err != nil {
 		return err
 	}
+	if err := conn.AdoptRetention(ctx); err != nil {
+		return err
+	}
 	reg := registry.New(conn)
 	watch, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatch()

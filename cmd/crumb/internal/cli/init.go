@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/local"
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
@@ -24,6 +25,10 @@ type initCommand struct {
 	Provider []string `help:"Provider instances that get a queue, and how many of their calls may be in hand at once." placeholder:"NAME[=MAX]"`
 	Replicas int      `help:"Copies of every stream: 1, 3 or 5 (default: as it is; for a new mesh 3 on a cluster, else 1)." env:"CRUMB_REPLICAS" placeholder:"N"`
 	Size     string   `help:"What the streams may hold: standard (85 GiB in all) or small (6 GiB) (default: as it is; for a new mesh standard)." enum:",standard,small" default:"" env:"CRUMB_SIZE" placeholder:"SIZE"`
+
+	KeepCrumbs time.Duration `help:"How long crumbs are kept; a run may take a fourteenth less, and its id is known for a day longer (default: as it is; for a new mesh 336h)." env:"CRUMB_KEEP_CRUMBS" placeholder:"DURATION"`
+	KeepBlobs  time.Duration `help:"How long the values are kept that runs put aside (default: as it is; for a new mesh 720h)." env:"CRUMB_KEEP_BLOBS" placeholder:"DURATION"`
+	KeepDead   time.Duration `help:"How long dead letters are kept (default: as it is; for a new mesh 720h)." env:"CRUMB_KEEP_DEAD" placeholder:"DURATION"`
 }
 
 // Help says what the flags do not.
@@ -34,8 +39,21 @@ func (initCommand) Help() string {
 // made is what `crumb init --json` prints.
 type made struct {
 	Replicas  int            `json:"replicas"`
+	Keep      kept           `json:"keep"`
 	Groups    map[string]int `json:"groups"` // maxInFlight; 0: the default
 	Providers map[string]int `json:"providers"`
+}
+
+// kept is how long a mesh keeps what it stores.
+type kept struct {
+	Crumbs  string `json:"crumbs"`
+	Blobs   string `json:"blobs"`
+	Dead    string `json:"dead"`
+	Records string `json:"records"` // of finished runs
+}
+
+func keeping(s mesh.Settings) kept {
+	return kept{s.CrumbsAge.String(), s.BlobsAge.String(), s.DeadAge.String(), s.RunTTL.String()}
 }
 
 // Run makes the topology.
@@ -66,9 +84,11 @@ func (cmd initCommand) Run(i *invocation) error {
 		return err
 	}
 	if i.globals.JSON {
-		return i.document(made{Replicas: conn.Settings.Replicas, Groups: topology.Groups, Providers: topology.Providers})
+		return i.document(made{Replicas: conn.Settings.Replicas, Keep: keeping(conn.Settings), Groups: topology.Groups, Providers: topology.Providers})
 	}
 	i.say("the mesh is there on %s, with %d of each stream", conn.NATS.ConnectedUrlRedacted(), conn.Settings.Replicas)
+	k := keeping(conn.Settings)
+	i.say("kept      crumbs %s, blobs %s, dead letters %s, records of finished runs %s", k.Crumbs, k.Blobs, k.Dead, k.Records)
 	for _, g := range slices.Sorted(maps.Keys(topology.Groups)) {
 		i.say("group     %s", g)
 	}
@@ -96,7 +116,21 @@ func (cmd initCommand) settle(i *invocation, conn *mesh.Conn) (found bool, err e
 	case "standard":
 		conn.Settings = conn.Settings.Standard()
 	}
-	return found, nil
+	cmd.keep(&conn.Settings)
+	return found, conn.Settings.Check()
+}
+
+// keep changes the ages that were asked for.
+func (cmd initCommand) keep(s *mesh.Settings) {
+	if cmd.KeepCrumbs != 0 {
+		*s = s.KeepCrumbs(cmd.KeepCrumbs)
+	}
+	if cmd.KeepBlobs != 0 {
+		s.BlobsAge = cmd.KeepBlobs
+	}
+	if cmd.KeepDead != 0 {
+		s.DeadAge = cmd.KeepDead
+	}
 }
 
 func (cmd initCommand) topology(i *invocation) (mesh.Topology, error) {

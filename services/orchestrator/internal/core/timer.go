@@ -29,7 +29,7 @@ func (d *decision) timerDue(t *crumbs.TimerDue) bool {
 	}
 	d.s.Timer.At = crumbs.Time{}
 	if at := d.s.Run.DeadlineAt; !at.IsZero() && due(at, d.e.At) && d.s.Stop == nil {
-		return d.stop(Failed, fault.New(fault.RunDeadlineExceeded, "the run did not end within its limits.deadlineMs"))
+		return d.stop(Failed, fault.New(fault.RunDeadlineExceeded, "the run did not end by %s, its limits.deadlineMs or the longest that a run may take", at.UTC().Format(time.RFC3339)))
 	}
 	if m := d.s.Model; m != nil && due(m.Deadline, d.e.At) {
 		d.modelLost(m)

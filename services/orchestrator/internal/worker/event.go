@@ -156,6 +156,9 @@ func (w *Worker) admit(ctx context.Context, in *incoming, event core.Event) (cor
 			req.Run.DeadlineAt = crumbs.At(in.delivery.Stored).Add(time.Duration(l.DeadlineMs) * time.Millisecond)
 		}
 	}
+	if req.Run.DeadlineAt.IsZero() { // a run does not outlive its crumbs, nor what it put aside
+		req.Run.DeadlineAt = event.Now.Add(w.conn.Settings.RunMax())
+	}
 	return event, pinned, nil
 }
 
@@ -192,7 +195,6 @@ func checkInput(schema, input json.RawMessage) error {
 const (
 	goalMax      = 8 << 10
 	principalMax = 1 << 10
-	deadlineMax  = 14 * 24 * time.Hour // as long as its crumbs are kept
 )
 
 // supported refuses what the wire has a place for and this version does not do,
@@ -212,8 +214,8 @@ func (w *Worker) supported(r *crumbs.RunRequest) error {
 	if r.Principal != nil && !w.cfg.TrustPrincipal {
 		return fault.New(fault.NotAvailable, "a bare principal is believed in `crumb dev` only; verified principals are not built in this version")
 	}
-	if l := r.Limits; l != nil && (l.MaxSteps < 0 || l.DeadlineMs < 0 || l.DeadlineMs > deadlineMax.Milliseconds()) {
-		return fault.New(fault.InvalidMessage, "limits: expected maxSteps of at least 1 and deadlineMs of 1 to %d", deadlineMax.Milliseconds())
+	if longest := w.conn.Settings.RunMax().Milliseconds(); r.Limits != nil && (r.Limits.MaxSteps < 0 || r.Limits.DeadlineMs < 0 || r.Limits.DeadlineMs > longest) {
+		return fault.New(fault.InvalidMessage, "limits: expected maxSteps of at least 1 and deadlineMs of 1 to %d", longest)
 	}
 	if len(r.Goal) > goalMax {
 		return fault.New(fault.InvalidMessage, "goal has %d bytes: at most %d; put long texts into the input", len(r.Goal), goalMax)
