@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/crumbmesh/crumbmesh/internal/meshtest"
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -137,6 +138,26 @@ func TestOutage_Schedule06_ServerRestart_F144(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A server that stands alone restarts with every stream that services look for:
+// each of them starts again, and live tokens flow.
+func TestOutage_ServicesStartAfterAServer_F144(t *testing.T) {
+	t.Parallel()
+	s := realTime(t, meshtest.WithSettings(func(s *mesh.Settings) { *s = mesh.DefaultSettings().Small() }))
+	s.Mesh.Restart()
+	s.Until("connected again", func() bool { return s.Mesh.Conn.Health() == nil })
+	s.Orchestrator()
+	s.Gateway()
+	s.Approvals()
+	s.Tools(groupBench, s.counted()...)
+	s.apply(clerk("clerk", agent.Turn{Chunks: []string{"Do", "ne."}}))
+	s.Start("clerk", "run_1")
+	s.WaitEnd("run_1")
+	account(t, s.Fleet, "run_1").completed("Done.")
+	if live := s.Messages(crumbs.StreamDeltas, crumbs.RunDeltasFilter("run_1")); len(live) != 2 {
+		t.Errorf("%d deltas, want 2", len(live))
+	}
 }
 
 // The consumer of events is deleted under a running replica: it says that it is

@@ -11,7 +11,8 @@ import (
 type Settings struct {
 	Replicas        int // of every stream and bucket
 	Storage         jetstream.StorageType
-	AckWait         time.Duration // of every consumer; heartbeats go out each third of it
+	DeltasStorage   jetstream.StorageType // memory only where the stream is made again when a server starts (ADR 0021)
+	AckWait         time.Duration         // of every consumer; heartbeats go out each third of it
 	DuplicateWindow time.Duration
 	ClaimTTL        time.Duration // longer than any request can wait
 	PresenceTTL     time.Duration // a worker is gone after this
@@ -37,7 +38,7 @@ const (
 // DefaultSettings returns the settings of a deployment.
 func DefaultSettings() Settings {
 	return Settings{
-		Replicas: 1, Storage: jetstream.FileStorage,
+		Replicas: 1, Storage: jetstream.FileStorage, DeltasStorage: jetstream.FileStorage,
 		AckWait: 4 * time.Second, DuplicateWindow: 2 * time.Minute, ClaimTTL: 48 * time.Hour, PresenceTTL: 15 * time.Second,
 		CrumbsAge: 14 * day, DeltasAge: 15 * time.Minute, DeadAge: 30 * day, BlobsAge: 30 * day,
 		RunTTL: 15 * day, TombstoneTTL: day, TimerTTL: day,
@@ -45,9 +46,23 @@ func DefaultSettings() Settings {
 	}.Standard()
 }
 
-// DevSettings returns the settings of an embedded mesh: the same times, smaller
-// streams.
-func DevSettings() Settings { return DefaultSettings().Small() }
+// DevSettings returns the settings of an embedded mesh, which is made again at
+// each start: the same times, smaller streams, deltas in memory.
+func DevSettings() Settings {
+	s := DefaultSettings().Small()
+	s.DeltasStorage = jetstream.MemoryStorage
+	return s
+}
+
+// clusterReplicas are the copies of each stream on a cluster.
+const clusterReplicas = 3
+
+// Cluster returns s for a cluster of NATS servers: three copies of every stream,
+// and deltas in memory, which a cluster makes again when all of it was down.
+func (s Settings) Cluster() Settings {
+	s.Replicas, s.DeltasStorage = clusterReplicas, jetstream.MemoryStorage
+	return s
+}
 
 // Standard returns s with the streams of a deployment, 85 GiB in all.
 func (s Settings) Standard() Settings {

@@ -63,7 +63,7 @@ func (s Settings) streams() []jetstream.StreamConfig {
 	stored := file(crumbs.StreamCrumbs, crumbs.SubjectCrumbs)
 	stored.MaxAge, stored.MaxBytes = s.CrumbsAge, s.CrumbsBytes
 	deltas := file(crumbs.StreamDeltas, crumbs.SubjectDeltas)
-	deltas.Storage, deltas.MaxAge, deltas.MaxBytes, deltas.Duplicates = jetstream.MemoryStorage, s.DeltasAge, s.DeltasBytes, min(s.DuplicateWindow, s.DeltasAge)
+	deltas.Storage, deltas.MaxAge, deltas.MaxBytes, deltas.Duplicates = s.DeltasStorage, s.DeltasAge, s.DeltasBytes, min(s.DuplicateWindow, s.DeltasAge)
 	dead := file(crumbs.StreamDead, crumbs.SubjectDead)
 	dead.MaxAge, dead.MaxBytes = s.DeadAge, s.DeadBytes
 	return []jetstream.StreamConfig{
@@ -155,7 +155,7 @@ func (c *Conn) Ensure(ctx context.Context, t Topology) error {
 	return c.EnsureConsumers(ctx, t)
 }
 
-// Adopt takes over, into Settings, the replicas, sizes and ages of the streams
+// Adopt takes over, into Settings, the replicas, sizes, ages and storage of the streams
 // that are there, so that Ensure changes none of them unasked. Found says whether
 // there is a mesh at all. It fails with UNAVAILABLE.
 func (c *Conn) Adopt(ctx context.Context) (found bool, err error) {
@@ -165,8 +165,10 @@ func (c *Conn) Adopt(ctx context.Context) (found bool, err error) {
 		crumbs.StreamInbox:     func(f jetstream.StreamConfig) { s.InboxBytes, s.Replicas, found = f.MaxBytes, f.Replicas, true },
 		crumbs.StreamToolCalls: func(f jetstream.StreamConfig) { s.CallsBytes = f.MaxBytes },
 		crumbs.StreamCrumbs:    func(f jetstream.StreamConfig) { s.CrumbsBytes, s.CrumbsAge = f.MaxBytes, f.MaxAge },
-		crumbs.StreamDeltas:    func(f jetstream.StreamConfig) { s.DeltasBytes, s.DeltasAge = f.MaxBytes, f.MaxAge },
-		crumbs.StreamDead:      func(f jetstream.StreamConfig) { s.DeadBytes, s.DeadAge = f.MaxBytes, f.MaxAge },
+		crumbs.StreamDeltas: func(f jetstream.StreamConfig) {
+			s.DeltasBytes, s.DeltasAge, s.DeltasStorage = f.MaxBytes, f.MaxAge, f.Storage
+		},
+		crumbs.StreamDead: func(f jetstream.StreamConfig) { s.DeadBytes, s.DeadAge = f.MaxBytes, f.MaxAge },
 
 		"OBJ_" + crumbs.ObjectsBlobs: func(f jetstream.StreamConfig) { s.BlobsAge = f.MaxAge },
 		"KV_" + crumbs.BucketClaims:  func(f jetstream.StreamConfig) { s.ClaimTTL = f.MaxAge },

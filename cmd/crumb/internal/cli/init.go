@@ -16,9 +16,6 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 )
 
-// clusterReplicas are the copies of each stream on a cluster.
-const clusterReplicas = 3
-
 type initCommand struct {
 	Dir      string   `help:"Project folder whose groups and providers get queues." type:"path" env:"CRUMB_DIR" placeholder:"DIR"`
 	Group    []string `help:"Worker groups that get a queue, and how many of their calls may be in hand at once." placeholder:"NAME[=MAX]"`
@@ -104,11 +101,11 @@ func (cmd initCommand) settle(i *invocation, conn *mesh.Conn) (found bool, err e
 	if found, err = conn.Adopt(i.ctx); err != nil {
 		return found, err
 	}
-	switch {
-	case cmd.Replicas > 0:
+	if !found && conn.NATS.ConnectedClusterName() != "" {
+		conn.Settings = conn.Settings.Cluster()
+	}
+	if cmd.Replicas > 0 {
 		conn.Settings.Replicas = cmd.Replicas
-	case !found && conn.NATS.ConnectedClusterName() != "":
-		conn.Settings.Replicas = clusterReplicas
 	}
 	switch cmd.Size {
 	case "small":
