@@ -44,6 +44,20 @@ func (f *Fleet) Cancel(run crumbs.RunID) {
 	}
 }
 
+// Result publishes a tool's result in its worker's place, whether anybody waits
+// for it or not.
+func (f *Fleet) Result(r crumbs.ToolResult) {
+	f.t.Helper()
+	body, err := json.Marshal(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	subject := crumbs.ToolResultSubject(r.Group, r.CallID, r.Attempt)
+	if _, err := f.Mesh.Conn.Publish(context.Background(), &nats.Msg{Subject: subject, Data: body}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // Approve answers a question with yes, through the service.
 func (f *Fleet) Approve(id crumbs.CheckpointID) (decision.Receipt, error) {
 	return f.Decide(decision.Answer{CheckpointID: id, Outcome: crumbs.DecideApprove})

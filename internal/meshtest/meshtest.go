@@ -13,6 +13,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/embedded"
@@ -24,10 +26,11 @@ type Mesh struct {
 	Server  *embedded.Server // of the moment; nil in a cluster
 	Virtual bool             // time is that of a bubble
 
-	settings mesh.Settings
-	store    string
-	nodes    []*server.Server // of a cluster
-	t        testing.TB
+	settings  mesh.Settings
+	telemetry Telemetry
+	store     string
+	nodes     []*server.Server // of a cluster
+	t         testing.TB
 
 	mu    sync.Mutex
 	conns []*mesh.Conn
@@ -37,10 +40,18 @@ type Mesh struct {
 type Option func(*options)
 
 type options struct {
-	settings mesh.Settings
-	topology mesh.Topology
-	listen   bool
+	settings  mesh.Settings
+	topology  mesh.Topology
+	telemetry Telemetry
+	listen    bool
 }
+
+// Telemetry says where the connection of that name measures and traces, as if it
+// were a process of its own.
+type Telemetry func(name string) (metric.MeterProvider, trace.TracerProvider)
+
+// WithTelemetry observes every connection.
+func WithTelemetry(t Telemetry) Option { return func(o *options) { o.telemetry = t } }
 
 // WithSettings changes the settings of the topology.
 func WithSettings(change func(*mesh.Settings)) Option {
@@ -66,7 +77,7 @@ func WithListener() Option { return func(o *options) { o.listen = true } }
 func Start(t testing.TB, opts ...Option) *Mesh {
 	t.Helper()
 	o := newOptions(opts)
-	m := &Mesh{Virtual: inBubble(), settings: o.settings, store: t.TempDir(), t: t}
+	m := &Mesh{Virtual: inBubble(), settings: o.settings, telemetry: o.telemetry, store: t.TempDir(), t: t}
 	if !m.Virtual {
 		alone.enterReal()
 		t.Cleanup(alone.leaveReal)
@@ -102,6 +113,19 @@ func (m *Mesh) begin(o options) {
 	}
 }
 
+// Observe is WithTelemetry for the connections from now on.
+func (m *Mesh) Observe(t Telemetry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.telemetry = t
+}
+
+func (m *Mesh) observed() Telemetry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.telemetry
+}
+
 // Settings are those the topology was made with.
 func (m *Mesh) Settings() mesh.Settings { return m.settings }
 
@@ -109,7 +133,11 @@ func (m *Mesh) Settings() mesh.Settings { return m.settings }
 // it sends.
 func (m *Mesh) Connect(name string, wires ...Wire) *mesh.Conn {
 	m.t.Helper()
-	c, err := mesh.Connect(context.Background(), mesh.ConnectConfig{InProcess: m.door(wires), Name: name, Settings: m.settings, Logger: Logger(m.t)})
+	cfg := mesh.ConnectConfig{InProcess: m.door(wires), Name: name, Settings: m.settings, Logger: Logger(m.t)}
+	if observe := m.observed(); observe != nil {
+		cfg.Meters, cfg.Traces = observe(name)
+	}
+	c, err := mesh.Connect(context.Background(), cfg)
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/secret"
@@ -34,6 +36,8 @@ type ConnectConfig struct {
 	Settings  Settings                   // zero value: DefaultSettings
 	Secrets   *secret.Book               // what this process knows and must not say; a new one when nil
 	Logger    *slog.Logger
+	Meters    metric.MeterProvider // what is measured goes there; the global provider's when nil
+	Traces    trace.TracerProvider // spans go there; the global provider's when nil
 }
 
 // Conn is a connection to the mesh with what NATS told about it.
@@ -45,8 +49,11 @@ type Conn struct {
 	// Secrets is what this process must not say: the credentials of the connection,
 	// and what whoever holds it adds. Never nil.
 	Secrets *secret.Book
+	Meter   metric.Meter // of this connection's process
+	Tracer  trace.Tracer
 
 	access     Access
+	measured   *measured
 	violations atomic.Int64
 	mu         sync.Mutex
 	violation  string
@@ -84,8 +91,9 @@ func Connect(_ context.Context, cfg ConnectConfig) (*Conn, error) {
 		return nil, fault.Wrap(fault.Unavailable, err, "cannot reach NATS at %s: %s; start one with `crumb dev` or name another with --server", redact(server), c.said(err, server))
 	}
 	c.NATS = nc
+	c.observe(cfg)
 	if c.JS, err = c.NewJetStream(jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncTimeout(requestTimeout)); err != nil {
-		nc.Close()
+		c.Close()
 		return nil, err
 	}
 	return c, nil
@@ -137,8 +145,14 @@ func (c *Conn) Health() error {
 	return nil
 }
 
+// Violations is how often NATS refused this connection something.
+func (c *Conn) Violations() int64 { return c.violations.Load() }
+
 // Close closes the connection at once; drain loops first.
-func (c *Conn) Close() { c.NATS.Close() }
+func (c *Conn) Close() {
+	c.measured.close()
+	c.NATS.Close()
+}
 
 // stream returns a handle of a stream, looked up once.
 func (c *Conn) stream(ctx context.Context, name string) (jetstream.Stream, error) {

@@ -71,6 +71,7 @@ func (c *Conn) NewLoop(ctx context.Context, cfg ConsumeConfig, h Handler) (*Loop
 		l.free <- struct{}{}
 	}
 	l.progress.Store(l.started.UnixNano())
+	c.measured.watch(l)
 	return l, nil
 }
 
@@ -98,6 +99,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		}
 	}
 	l.drain(stop)
+	l.conn.measured.forget(l)
 	return nil
 }
 
@@ -222,6 +224,7 @@ func (l *Loop) handle(ctx context.Context, m *nats.Msg) {
 		l.conn.Log.Error("message without metadata", "subject", m.Subject, "error", err)
 		return
 	}
+	l.conn.measured.came(ctx, l.cfg, meta.Timestamp, int(meta.NumDelivered))
 	d := &Delivery{Subject: m.Subject, Header: m.Header, Data: m.Data, Stored: meta.Timestamp,
 		Sequence: meta.Sequence.Stream, Count: int(meta.NumDelivered), msg: held{l.conn.NATS, m.Reply}}
 	err = l.work(ctx, d)

@@ -73,6 +73,7 @@ func (c *Conn) DeadLetter(ctx context.Context, stream string, run crumbs.RunID, 
 	if err != nil {
 		return 0, err
 	}
+	c.measured.buried(ctx, stream, e.Code)
 	return ack.Sequence, nil
 }
 

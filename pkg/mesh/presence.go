@@ -21,6 +21,14 @@ type Presence struct {
 	Host    string      `json:"host,omitempty"`
 	PID     int         `json:"pid,omitempty"`
 	Since   crumbs.Time `json:"since"`
+
+	// Of the heartbeat: the release, the worker's own clock, and how often NATS
+	// refused it something.
+	Version    string      `json:"version,omitempty"`
+	At         crumbs.Time `json:"at,omitzero"`
+	Violations int64       `json:"violations,omitempty"`
+
+	Stored time.Time `json:"-"` // the server's clock, when it is read back
 }
 
 // NewWorkerID returns a fresh id of a worker process.
@@ -31,12 +39,8 @@ func NewWorkerID(queue string) string { return queue + "-" + uuid.NewString()[:1
 func (c *Conn) Announce(ctx context.Context, p Presence) (done <-chan struct{}, err error) {
 	p.Since, p.PID = crumbs.At(time.Now()), os.Getpid()
 	p.Host, _ = os.Hostname() // a name for people; empty is fine
-	body, err := json.Marshal(p)
-	if err != nil {
-		return nil, fault.From(err)
-	}
 	bucket := c.Bucket(crumbs.BucketWorkers)
-	if _, err := bucket.Put(ctx, p.Worker, body); err != nil {
+	if err := c.beat(ctx, bucket, p); err != nil {
 		return nil, err
 	}
 	gone := make(chan struct{})
@@ -50,13 +54,24 @@ func (c *Conn) Announce(ctx context.Context, p Presence) (done <-chan struct{}, 
 				c.withdraw(bucket, p.Worker)
 				return
 			case <-t.C:
-				if _, err := bucket.Put(ctx, p.Worker, body); err != nil {
+				if err := c.beat(ctx, bucket, p); err != nil {
 					c.Log.Warn("presence", "worker", p.Worker, "error", err)
 				}
 			}
 		}
 	}()
 	return gone, nil
+}
+
+// beat writes the row once more.
+func (c *Conn) beat(ctx context.Context, bucket *Bucket, p Presence) error {
+	p.Version, p.At, p.Violations = Version, crumbs.At(time.Now()), c.Violations()
+	body, err := json.Marshal(p)
+	if err != nil {
+		return fault.From(err)
+	}
+	_, err = bucket.Put(ctx, p.Worker, body)
+	return err
 }
 
 func (c *Conn) withdraw(bucket *Bucket, worker string) {

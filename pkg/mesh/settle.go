@@ -46,25 +46,33 @@ func Dead(run crumbs.RunID, reason error) error { return &deadError{run, reason}
 func (c *Conn) settle(ctx context.Context, cfg ConsumeConfig, d *Delivery, err error) error {
 	var retry *retryError
 	var dead *deadError
+	went := func(outcome string) { c.measured.settled(ctx, cfg, outcome) }
 	switch {
 	case err == nil && cfg.DoubleAck:
 		ctx, cancel := lastWord(ctx)
 		defer cancel()
+		went(outcomeDone)
 		return d.msg.doubleAck(ctx)
 	case err == nil:
+		went(outcomeDone)
 		return d.msg.ack()
 	case errors.As(err, &retry):
+		went(outcomeRetry)
 		return d.msg.nakWithDelay(retry.after)
 	case errors.As(err, &dead):
 		ctx, cancel := lastWord(ctx)
 		defer cancel()
 		if _, err := c.DeadLetter(ctx, cfg.Stream, dead.run, d, dead.err); err != nil {
+			went(outcomeRetry)
 			return d.msg.nakWithDelay(backoff(d.Count))
 		}
+		went(outcomeDead)
 		return d.msg.term(string(fault.From(dead.err).Code))
 	case fault.CodeOf(err) == fault.ShuttingDown, ctx.Err() != nil: // a fault of the drain is none of the message
+		went(outcomeReturned)
 		return d.msg.nak()
 	default:
+		went(outcomeRetry)
 		return d.msg.nakWithDelay(backoff(d.Count))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"go.opentelemetry.io/otel"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
@@ -13,10 +12,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/worker"
 )
 
-const (
-	serviceName = "modelgw"
-	tracerName  = "github.com/crumbmesh/crumbmesh/services/modelgw"
-)
+const serviceName = "modelgw"
 
 // Run serves until ctx ends, then lets the calls in hand finish (at most
 // Config.Grace) and returns nil. It fails before it serves with INVALID_CONFIG,
@@ -30,7 +26,7 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	if err := conn.Verify(ctx, []string{crumbs.StreamInbox, crumbs.StreamDeltas, crumbs.StreamDead}, nil); err != nil {
 		return err
 	}
-	w, err := worker.New(worker.Deps{Conn: conn, Adapters: adapters(cfg, conn), Tracer: otel.Tracer(tracerName)})
+	w, err := worker.New(worker.Deps{Conn: conn, Adapters: adapters(cfg, conn), Tracer: conn.Tracer})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/endpoint"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/gauge"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/registry"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/sweep"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/worker"
@@ -44,6 +45,7 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 		return err
 	}
 	defer stop()
+	defer gauge.Serve(conn)()
 	var group errgroup.Group
 	for _, l := range loops {
 		group.Go(func() error { return l.Run(ctx) })

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/telemetry/instrument"
 )
 
 func TestWanted(t *testing.T) {
@@ -67,5 +68,45 @@ func TestStart_PageAndPush(t *testing.T) {
 	stop()
 	if path := <-pushed; path != "/v1/metrics" {
 		t.Errorf("pushed to %s", path)
+	}
+}
+
+// The names on the page are those that the table of instruments foretells.
+func TestStart_NamesOfTheTable(t *testing.T) {
+	page, stop, err := Start(context.Background(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	m := otel.Meter("names")
+	values := func(i instrument.Instrument) []string { return make([]string, len(i.Labels)) }
+	var read []instrument.Instrument
+	var names []string
+	for _, i := range instrument.All() {
+		switch i.Kind {
+		case instrument.Count:
+			instrument.NewCounter(m, i.Name).Add(context.Background(), 1, values(i)...)
+		case instrument.Histogram:
+			instrument.NewHistogram(m, i.Name).Record(context.Background(), 1, values(i)...)
+		case instrument.Gauge:
+			read, names = append(read, i), append(names, i.Name)
+		}
+	}
+	defer instrument.Observe(m, func(_ context.Context, set instrument.Set) error {
+		for _, i := range read {
+			set(i.Name, 1, values(i)...)
+		}
+		return nil
+	}, names...)()
+	r := httptest.NewRecorder()
+	page.ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	for _, i := range instrument.All() {
+		name := i.Prometheus()
+		if i.Kind == instrument.Histogram {
+			name += "_bucket"
+		}
+		if !strings.Contains(r.Body.String(), "\n"+name+"{") {
+			t.Errorf("%s is not on the page as %s", i.Name, name)
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
@@ -26,8 +25,6 @@ const (
 	holderDelay    = time.Second
 	holderDelayMax = 10 * time.Second
 )
-
-const tracerName = "github.com/crumbmesh/crumbmesh/pkg/tool/worker"
 
 // handle works on one message of the queue; what it returns settles the message.
 func (w *Worker) handle(ctx context.Context, d *mesh.Delivery) error {
@@ -221,7 +218,7 @@ func (r *request) execute(c tool.Context, t tool.Tool) outcome {
 		return outcome{status: crumbs.StatusCancelled, worker: r.cfg.Name, fault: fault.From(errCancelled()), interrupted: true, untouched: true}
 	}
 	started := time.Now()
-	ctx, span := otel.Tracer(tracerName).Start(c.Context, "execute_tool "+r.call.ToolName)
+	ctx, span := r.conn.Tracer.Start(c.Context, "execute_tool "+r.call.ToolName)
 	defer span.End()
 	span.SetAttributes(attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", r.call.ToolName),
 		attribute.String("gen_ai.tool.call.id", string(r.call.CallID)), attribute.String("gen_ai.agent.id", string(r.call.AgentID)),
@@ -239,6 +236,7 @@ func (r *request) execute(c tool.Context, t tool.Tool) outcome {
 		span.RecordError(o.fault)
 	}
 	o.started, o.took, o.deltas = started, time.Since(started), p.settle()
+	r.took.Record(ctx, o.took.Seconds(), r.call.ToolName, r.cfg.Group, o.status)
 	return o
 }
 

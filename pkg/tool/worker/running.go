@@ -64,6 +64,13 @@ func (r *running) take(ctx context.Context, a attempt, call crumbs.ToolCall) (in
 	}, true
 }
 
+// count is how many calls are in hand.
+func (r *running) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.calls)
+}
+
 // finish remembers that the result of an attempt is stored.
 func (r *running) finish(a attempt) {
 	r.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/telemetry/instrument"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 )
 
@@ -24,6 +25,7 @@ type Worker struct {
 	blobs   *mesh.Blobs
 	loop    *mesh.Loop
 	running *running
+	took    *instrument.Values // of handlers
 
 	stopping <-chan struct{}
 }
@@ -37,7 +39,8 @@ func New(ctx context.Context, cfg Config, conn *mesh.Conn, tools ...tool.Tool) (
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{cfg: cfg, conn: conn, tools: box, claims: conn.Claims(), blobs: conn.Blobs(), running: newRunning()}
+	w := &Worker{cfg: cfg, conn: conn, tools: box, claims: conn.Claims(), blobs: conn.Blobs(), running: newRunning(),
+		took: instrument.NewHistogram(conn.Meter, instrument.ToolDuration)}
 	w.loop, err = conn.NewLoop(ctx, mesh.ConsumeConfig{
 		Stream: crumbs.StreamToolCalls, Consumer: mesh.GroupConsumer(cfg.Group),
 		Capacity: cfg.Slots, DoubleAck: true, Grace: cfg.Grace,
@@ -90,6 +93,10 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { leave(); <-gone }()
+	defer instrument.Observe(w.conn.Meter, func(_ context.Context, set instrument.Set) error {
+		set(instrument.ToolsInHand, float64(w.running.count()), w.cfg.Group)
+		return nil
+	}, instrument.ToolsInHand)()
 	w.conn.Log.Info("serving", "group", w.cfg.Group, "worker", w.cfg.Name, "tools", len(w.tools.now), "slots", w.cfg.Slots)
 	if w.cfg.Ready != nil {
 		w.cfg.Ready()

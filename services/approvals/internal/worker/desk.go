@@ -135,6 +135,7 @@ func (d *Desk) decide(ctx context.Context, body json.RawMessage) (any, error) {
 		return nil, err
 	}
 	if won {
+		d.Register.answers.Add(ctx, 1, made.Outcome, made.Via)
 		err = d.send(ctx, row)
 	}
 	return question.Receipt(row), err
@@ -181,7 +182,7 @@ func checkSize(made crumbs.Decision) error {
 }
 
 func (d *Desk) send(ctx context.Context, row decision.Approval) error {
-	ctx, span := startSpan(ctx, row)
+	ctx, span := d.startSpan(ctx, row)
 	defer span.End()
 	if d.AfterRecord != nil {
 		if err := d.AfterRecord(row.CheckpointID); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/telemetry/instrument"
 	"github.com/crumbmesh/crumbmesh/services/approvals/internal/question"
 )
 
@@ -29,11 +30,14 @@ type Register struct {
 	bucket *mesh.Bucket
 	blobs  *mesh.Blobs
 	trust  *decision.Verifier
+
+	answers *instrument.Counter
 }
 
 // NewRegister returns a handle; trust says whose decisions a rebuild believes.
 func NewRegister(conn *mesh.Conn, trust *decision.Verifier) *Register {
-	return &Register{conn: conn, bucket: conn.Bucket(crumbs.BucketApprovals), blobs: conn.Blobs(), trust: trust}
+	return &Register{conn: conn, bucket: conn.Bucket(crumbs.BucketApprovals), blobs: conn.Blobs(), trust: trust,
+		answers: instrument.NewCounter(conn.Meter, instrument.Answers)}
 }
 
 // Row reads a row through the leader; one that does not exist has no status.

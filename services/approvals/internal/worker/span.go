@@ -3,18 +3,16 @@ package worker
 import (
 	"context"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
-	"github.com/crumbmesh/crumbmesh/pkg/telemetry"
 )
 
 // startSpan opens the span of an answer under the run's root span, linked to the
 // request that brought it.
-func startSpan(ctx context.Context, row decision.Approval) (context.Context, trace.Span) {
+func (d *Desk) startSpan(ctx context.Context, row decision.Approval) (context.Context, trace.Span) {
 	opts := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
 		attribute.String("crumbmesh.run.id", string(row.RunID)), attribute.String("crumbmesh.checkpoint.id", string(row.CheckpointID)),
 		attribute.String("crumbmesh.decision.outcome", row.Decision.Outcome), attribute.String("crumbmesh.decision.via", row.Decision.Via))}
@@ -24,5 +22,5 @@ func startSpan(ctx context.Context, row decision.Approval) (context.Context, tra
 		}
 		ctx = mesh.ExtractTrace(ctx, map[string][]string{"traceparent": {row.TraceParent}})
 	}
-	return otel.Tracer(telemetry.Scope).Start(ctx, "approval.decide", opts...)
+	return d.Register.conn.Tracer.Start(ctx, "approval.decide", opts...)
 }

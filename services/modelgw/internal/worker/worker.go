@@ -53,6 +53,7 @@ type Worker struct {
 	flights  *flights
 	segments *lru.Cache[string, []crumbs.Message]
 	answered *lru.Cache[string, uint64] // attempt → sequence of its request
+	measured *measured
 }
 
 // New returns a Worker. It fails with UNAVAILABLE when the connection is closed.
@@ -66,6 +67,7 @@ func New(d Deps) (*Worker, error) {
 		flights:  newFlights(),
 		segments: lru.New[string, []crumbs.Message](segmentBytesMax),
 		answered: lru.New[string, uint64](answeredMax),
+		measured: newMeasured(d.Conn.Meter),
 	}, nil
 }
 
@@ -149,6 +151,7 @@ func (w *Worker) run(ctx context.Context, f *flight, hold *mesh.Hold, adapter Ad
 	}
 	result = masked(w.conn.Secrets.Masker(), result)
 	describe(span, result)
+	w.measured.answered(ctx, f.job.call, result)
 	if err = w.answer(trace.ContextWithSpan(ctx, span), f.job, result); err != nil && ctx.Err() != nil {
 		last, cancel := lastWords(trace.ContextWithSpan(ctx, span))
 		defer cancel()

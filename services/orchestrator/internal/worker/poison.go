@@ -47,6 +47,7 @@ func (w *Worker) undecodable(ctx context.Context, in *incoming, e *entry, cause 
 	if err != nil {
 		return false, err
 	}
+	w.measured.replaced(ctx, written.state)
 	if err := w.deliver(ctx, written, nil); err != nil {
 		return false, err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -51,7 +50,7 @@ func (w *Worker) traceRun(s core.State) {
 		return
 	}
 	ctx := telemetry.WithIDs(remote(t.Parent), traceID, spanID)
-	_, span := otel.Tracer(telemetry.Scope).Start(ctx, "invoke_agent "+string(s.Run.Agent), trace.WithTimestamp(s.Run.StartedAt.Time),
+	_, span := w.conn.Tracer.Start(ctx, "invoke_agent "+string(s.Run.Agent), trace.WithTimestamp(s.Run.StartedAt.Time),
 		trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 			attribute.String("gen_ai.operation.name", "invoke_agent"), attribute.String("gen_ai.agent.id", string(s.Run.Agent)),
 			attribute.String("gen_ai.conversation.id", string(s.Run.Session)), attribute.String("crumbmesh.run.id", string(s.Run.ID)),
@@ -80,7 +79,7 @@ func (w *Worker) traceWaits(s core.State) {
 		if json.Unmarshal(c.Body.Inline, &r) != nil {
 			continue // put aside: too large for an attribute anyway
 		}
-		_, span := otel.Tracer(telemetry.Scope).Start(remote(t.TraceParent()), "human.wait "+r.ToolName,
+		_, span := w.conn.Tracer.Start(remote(t.TraceParent()), "human.wait "+r.ToolName,
 			trace.WithTimestamp(c.At.Add(-time.Duration(r.WaitedMs)*time.Millisecond).Time), trace.WithAttributes(
 				attribute.String("crumbmesh.run.id", string(s.Run.ID)), attribute.String("crumbmesh.checkpoint.id", string(r.CheckpointID)), attribute.String("crumbmesh.checkpoint.kind", r.Kind),
 				attribute.String("crumbmesh.checkpoint.outcome", r.Outcome), attribute.String("gen_ai.tool.name", r.ToolName)))

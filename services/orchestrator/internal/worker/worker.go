@@ -67,6 +67,7 @@ type Worker struct {
 	cache    *cache
 	locks    *locks
 	log      *slog.Logger
+	measured *measured
 
 	fullUntil atomic.Int64 // unix nanoseconds
 	tooNew    atomic.Int64 // records of a newer release met
@@ -78,7 +79,7 @@ func New(conn *mesh.Conn, reg *registry.Registry, cfg Config) *Worker {
 		cfg.At = func(Point, crumbs.RunID) {}
 	}
 	return &Worker{conn: conn, cfg: cfg, registry: reg, runs: conn.Bucket(crumbs.BucketRuns), claims: conn.Claims(),
-		blobs: conn.Blobs(), cache: newCache(cacheRuns), locks: newLocks(), log: conn.Log}
+		blobs: conn.Blobs(), cache: newCache(cacheRuns), locks: newLocks(), log: conn.Log, measured: newMeasured(conn.Meter)}
 }
 
 // Health returns STATE_TOO_NEW once a record of a newer release was met.
@@ -106,16 +107,17 @@ func (w *Worker) Handle(ctx context.Context, d *mesh.Delivery) error {
 	for range conflictsMax {
 		again, err := w.step(ctx, in)
 		if err != nil || !again {
-			return w.explain(err)
+			return w.explain(ctx, err)
 		}
 	}
 	return fault.New(fault.Unavailable, "run %s: lost %d compare-and-sets in a row", in.run, conflictsMax)
 }
 
 // explain turns faults of the queues into what settles the message.
-func (w *Worker) explain(err error) error {
+func (w *Worker) explain(ctx context.Context, err error) error {
 	switch fault.CodeOf(err) {
 	case fault.QueueFull:
+		w.measured.queueFull.Add(ctx, 1)
 		w.fullUntil.Store(time.Now().Add(fullPause).UnixNano())
 	case fault.StateTooNew:
 		w.tooNew.Add(1)
@@ -149,6 +151,7 @@ func (w *Worker) step(ctx context.Context, in *incoming) (again bool, err error)
 	w.cfg.At(PointDecided, in.run)
 	written, err := w.write(ctx, e, next)
 	if errors.Is(err, mesh.ErrConflict) {
+		w.measured.conflicts.Add(ctx, 1, string(in.kind))
 		w.cache.drop(in.run)
 		return true, nil
 	}
@@ -156,6 +159,7 @@ func (w *Worker) step(ctx context.Context, in *incoming) (again bool, err error)
 		w.cache.drop(in.run)
 		return false, err
 	}
+	w.measured.decided(ctx, in.event, e.state, written.state)
 	w.cache.put(in.run, written)
 	w.cfg.At(PointWritten, in.run)
 	if err := w.deliver(ctx, written, in); err != nil {
@@ -217,6 +221,7 @@ func (w *Worker) help(ctx context.Context, e *entry, in *incoming) error {
 		}
 		e.state.Fence = last
 	}
+	w.measured.helped.Add(ctx, 1)
 	return w.deliver(ctx, e, in)
 }
 
@@ -238,6 +243,7 @@ func (w *Worker) decide(ctx context.Context, e *entry, in *incoming) (core.State
 			return next, err
 		}
 	}
+	w.measured.failures.Add(ctx, 1, string(event.Kind))
 	w.log.Error("decision failed", "run", in.run, "event", event.Kind, "error", err)
 	if !e.state.Exists() {
 		return core.State{}, mesh.Dead(in.run, err)
@@ -330,6 +336,7 @@ func (w *Worker) write(ctx context.Context, e *entry, next core.State) (*entry, 
 
 // unchanged settles a message that changes nothing on a fresh read.
 func (w *Worker) unchanged(ctx context.Context, e *entry, in *incoming) error {
+	w.measured.lateResult(ctx, in)
 	if e.state.Exists() && !e.state.Status.Ended() {
 		w.cache.put(in.run, e)
 	}
