@@ -180,9 +180,10 @@ func TestAsyncAPI_AddressesAreWhatTheBuildersBuild(t *testing.T) {
 	}
 	for _, stream := range []string{crumbs.StreamRequests, crumbs.StreamInbox, crumbs.StreamTimers, crumbs.StreamModelCalls, crumbs.StreamToolCalls,
 		crumbs.StreamCrumbs, "KV_" + crumbs.BucketRuns} {
-		built[crumbs.DeadSubject(stream, x, 1)] = "dead"
+		letter := crumbs.DeadSubject(crumbs.DeadLabel(stream, crumbs.ToolCallSubject(x, x)), x, 1)
+		built[letter] = "dead"
 		for _, act := range []string{crumbs.ActEdit, crumbs.ActRedrive, crumbs.ActAnswer} {
-			built[crumbs.DeadSubject(stream, x, 1)+"."+act] = "deadNote"
+			built[letter+"."+act] = "deadNote"
 		}
 	}
 	got := map[string]string{}

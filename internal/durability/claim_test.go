@@ -194,8 +194,8 @@ func TestClaim_Schedule15_LostAnswer(t *testing.T) {
 		s.WaitEnd("run_1")
 		account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:ok")
 		s.want(t, "run_1", "1.0:1")
-		if n := s.Claim("run_1.1.0", 1).Starts; n != 1 || muted.Load() != 1 {
-			t.Errorf("%d starts by %d writes, want one of each", n, muted.Load())
+		if n := s.Claim("run_1.1.0", 1).Starts; n != 1 || muted.Load() != 2 {
+			t.Errorf("%d starts by %d writes, want one by two: the second is refused and tells that the first stands", n, muted.Load())
 		}
 	})
 }

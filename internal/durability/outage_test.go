@@ -189,7 +189,7 @@ func TestOutage_PresenceExpires_F140(t *testing.T) {
 		ctx := context.Background()
 		w := s.Tools(groupBench, s.tool("pay", crumbs.EffectOnce))
 		alive := func() bool {
-			ok, err := s.Mesh.Conn.Alive(ctx, w.Name)
+			ok, err := s.Mesh.Conn.Alive(ctx, crumbs.ToolPresence(groupBench, w.Name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +205,7 @@ func TestOutage_PresenceExpires_F140(t *testing.T) {
 			t.Error("a dead worker is present")
 		}
 		<-time.After(s.Mesh.Settings().PresenceTTL) // for the server to drop the row
-		r, err := s.Mesh.Conn.Bucket(crumbs.BucketWorkers).Get(ctx, w.Name)
+		r, err := s.Mesh.Conn.Bucket(crumbs.BucketWorkers).Get(ctx, crumbs.ToolPresence(groupBench, w.Name))
 		if err != nil || r.Exists() {
 			t.Errorf("the row that expired: %+v, %v", r, err)
 		}

@@ -60,7 +60,7 @@ func TestRetention_NothingStays(t *testing.T) {
 			<-time.After(time.Until(ended.Add(at.after)))
 			for what, pair := range map[string][2]bool{
 				"timers": {held(crumbs.StreamTimers), at.timers}, "the cancel": {record("run_2"), at.tombstone}, "claims": {held("KV_" + crumbs.BucketClaims), at.claims},
-				"crumbs": {held(crumbs.StreamCrumbs), at.crumbs}, "the record": {record("run_1"), at.record}, "blobs": {held("OBJ_" + crumbs.ObjectsBlobs), at.putAside},
+				"crumbs": {held(crumbs.StreamCrumbs), at.crumbs}, "the record": {record("run_1"), at.record}, "blobs": {held(crumbs.StreamBlobs), at.putAside},
 			} {
 				if pair[0] != pair[1] {
 					t.Errorf("%s after the end: %s are there: %v, want %v", at.after, what, pair[0], pair[1])

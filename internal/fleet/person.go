@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/nats-io/nats.go"
 
@@ -86,11 +87,16 @@ func (f *Fleet) Row(id crumbs.CheckpointID) (row decision.Approval) {
 	return row
 }
 
-// Claim is the claim of an attempt of a call; State "" means none.
+// Claim is the claim of an attempt of a call, whoever's; State "" means none.
 func (f *Fleet) Claim(call crumbs.CallID, attempt int) mesh.Claim {
 	f.t.Helper()
-	c, err := f.Mesh.Conn.Claims().Get(context.Background(), call.Attempt(attempt))
-	if err != nil {
+	var c mesh.Claim
+	var decode error
+	err := f.Mesh.Conn.Bucket(crumbs.BucketClaims).List(context.Background(), "*.*."+call.Attempt(attempt), func(r mesh.Record) bool {
+		decode = json.Unmarshal(r.Value, &c)
+		return false
+	})
+	if err = errors.Join(err, decode); err != nil {
 		f.t.Fatal(err)
 	}
 	return c

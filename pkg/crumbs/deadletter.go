@@ -25,7 +25,20 @@ const (
 	DeadNoteReason = "crumb-dead-act-reason" // of a note: why
 )
 
-const deadNone = "none" // the run of a letter that names none
+// DeadArea is where a body stands that is too large for its letter: among what the
+// service that gives up messages of that stream may write.
+func DeadArea(subject string) Area {
+	stream, queue, _ := strings.Cut(Token(subject, 1), "-")
+	switch stream {
+	case StreamToolCalls:
+		return AreaTool(queue)
+	case StreamModelCalls:
+		return AreaModel(queue)
+	case StreamCrumbs:
+		return AreaApproval
+	}
+	return AreaCore
+}
 
 // DeadHeader reports whether a header belongs to the letter, not to its message.
 func DeadHeader(name string) bool { return strings.HasPrefix(strings.ToLower(name), "crumb-dead-") }
@@ -152,7 +165,9 @@ type DeadReceipt struct {
 }
 
 // DeadSubject is the subject of the letter, below which the notes on it stand.
-func (l DeadLetter) DeadSubject() string { return DeadSubject(l.Stream, l.RunID, l.Sequence) }
+func (l DeadLetter) DeadSubject() string {
+	return DeadSubject(DeadLabel(l.Stream, l.Subject), l.RunID, l.Sequence)
+}
 
 // tokens of `dead.<stream>.<run>.<sequence>`; a note has one more.
 const deadTokens = 4
@@ -164,8 +179,8 @@ func IsDeadLetter(subject string) bool {
 
 // DeadRun is the run in the subject of a letter or note, "" when it names none.
 func DeadRun(subject string) RunID {
-	if run := Token(subject, 2); run != deadNone {
-		return RunID(run)
+	if run := RunID(Token(subject, 2)); run != NoRun {
+		return run
 	}
 	return ""
 }

@@ -194,6 +194,7 @@ func TestSubjects_CheckedNamesStayOneToken(t *testing.T) {
 			crumbs.TimerSetSubject(run, 3): 4, crumbs.TimerDueSubject(run, 3): 4, crumbs.CrumbSubject(agent, run, crumbs.TypeToolCalled): 5,
 			crumbs.ModelDeltaSubject(agent, run, crumbs.TypeTextDelta): 4, crumbs.ModelDeltaSubject(agent, run, crumbs.TypeInputDelta): 5,
 			crumbs.PartialSubject(agent, run, group): 6, crumbs.CancelSubject(run): 3, crumbs.DeadSubject(crumbs.StreamInbox, run, 7): 4,
+			crumbs.BlobSubject(crumbs.AreaTool(group), run, "00", 1): 6,
 		} {
 			parts := strings.Split(subject, ".")
 			if len(parts) != tokens {

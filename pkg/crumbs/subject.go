@@ -15,6 +15,7 @@ const (
 	StreamCrumbs     = "CRUMBS"
 	StreamDeltas     = "DELTAS"
 	StreamDead       = "DEADLETTER"
+	StreamBlobs      = "BLOBS"
 
 	BucketRuns      = "runs"
 	BucketAgents    = "agents"
@@ -24,7 +25,6 @@ const (
 	BucketClaims    = "claims"
 	BucketSessions  = "sessions"
 
-	ObjectsBlobs = "blobs"
 	ObjectsFiles = "files"
 )
 
@@ -131,25 +131,82 @@ func PartialSubject(agent AgentID, run RunID, group string) string {
 // CancelSubject reaches the workers that run calls of a run (core NATS).
 func CancelSubject(run RunID) string { return "ctl.cancel." + string(run) }
 
-// DeadSubject is where a message of stream about run is put when it is given up:
+// DeadSubject is where a message of a stream about run is put when it is given up:
 // one subject a message, so that it is kept once. What is done about it later is
-// kept beside it, on `<subject>.<act>`.
-func DeadSubject(stream string, run RunID, sequence uint64) string {
+// kept beside it, on `<subject>.<act>`. label is DeadLabel.
+func DeadSubject(label string, run RunID, sequence uint64) string {
 	if run == "" {
-		run = deadNone
+		run = NoRun
 	}
-	return "dead." + stream + "." + string(run) + "." + strconv.FormatUint(sequence, 10)
+	return "dead." + label + "." + string(run) + "." + strconv.FormatUint(sequence, 10)
 }
 
-// DeadFilter matches the letters of a stream and a run, "" of all.
+// DeadLabel names a stream in the subjects of dead letters. A queue that several
+// groups or provider instances share has a label for each, so that a worker gives
+// up its own calls only: `TOOLCALLS-<group>`.
+func DeadLabel(stream, subject string) string {
+	if stream == StreamToolCalls || stream == StreamModelCalls {
+		return stream + "-" + Token(subject, tokenQueue)
+	}
+	return stream
+}
+
+// DeadFilter matches the letters of a stream and a run, "" of all. Of a queue that
+// has several labels it matches all letters: the headers say which are its.
 func DeadFilter(stream string, run RunID) string {
-	if stream == "" {
+	if stream == "" || stream == StreamToolCalls || stream == StreamModelCalls {
 		stream = "*"
 	}
 	if run == "" {
 		run = "*"
 	}
 	return "dead." + stream + "." + string(run) + ".*"
+}
+
+// NoRun stands for the run of what belongs to none.
+const NoRun RunID = "none"
+
+// tokenQueue is the place of the group or provider instance in a call's subject.
+const tokenQueue = 2
+
+// ToolClaim is the key in bucket claims of an attempt of a call for a group: its
+// workers, and nobody else's, may write there.
+func ToolClaim(group string, call CallID, attempt int) string {
+	return ToolKeys(group) + call.Attempt(attempt)
+}
+
+// ModelClaim is the key in bucket claims of an attempt of a model call.
+func ModelClaim(provider string, call CallID, attempt int) string {
+	return ModelKeys(provider) + call.Attempt(attempt)
+}
+
+// ToolPresence is the key in bucket workers of a worker of a group.
+func ToolPresence(group, worker string) string { return ToolKeys(group) + worker }
+
+// ModelPresence is the key in bucket workers of a gateway of a provider instance.
+func ModelPresence(provider, worker string) string { return ModelKeys(provider) + worker }
+
+// ToolKeys is how the keys of a group begin in buckets claims and workers.
+func ToolKeys(group string) string { return "tool." + group + "." }
+
+// ModelKeys is how the keys of a provider instance begin in buckets claims and
+// workers.
+func ModelKeys(provider string) string { return "model." + provider + "." }
+
+// ClaimOf is the key of the claim of an attempt whose command stood on subject.
+func ClaimOf(subject string, call CallID, attempt int) string {
+	if strings.HasPrefix(subject, "tool.") {
+		return ToolClaim(Token(subject, tokenQueue), call, attempt)
+	}
+	return ModelClaim(Token(subject, tokenQueue), call, attempt)
+}
+
+// PresenceOf is the key of the row of a worker that takes commands from subject.
+func PresenceOf(subject, worker string) string {
+	if strings.HasPrefix(subject, "tool.") {
+		return ToolPresence(Token(subject, tokenQueue), worker)
+	}
+	return ModelPresence(Token(subject, tokenQueue), worker)
 }
 
 // Token returns the n-th dot-separated token of a subject, "" when there is none.

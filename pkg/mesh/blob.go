@@ -7,9 +7,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"sync"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
@@ -23,80 +26,140 @@ const InlineMax = 256 << 10
 // BlobMax bounds one object.
 const BlobMax = 64 << 20
 
+// pieceMax is how much of a blob one message carries.
+const pieceMax = 512 << 10
+
 // blobTimeout bounds the transfer of one object.
 const blobTimeout = 30 * time.Second
 
+// headerBlobBytes says on each piece how large the whole is.
+const headerBlobBytes = "crumb-blob-bytes"
+
 // BlobName names an object of a run by its content.
 func BlobName(run crumbs.RunID, data []byte) string {
-	sum := sha256.Sum256(data)
-	return string(run) + "/" + hex.EncodeToString(sum[:])
+	if run == "" {
+		run = crumbs.NoRun
+	}
+	return string(run) + "/" + digest(data)
 }
 
-// Blobs is the object store of the runtime: write-once, named by run and hash.
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// splitBlobName returns the run and the digest of a name. It returns
+// INVALID_MESSAGE for a text that is no name: it came with a message.
+func splitBlobName(name string) (crumbs.RunID, string, error) {
+	run, sum, _ := strings.Cut(name, "/")
+	raw, err := hex.DecodeString(sum)
+	if crumbs.CheckRunID("run", run) != nil || err != nil || len(raw) != sha256.Size || sum != strings.ToLower(sum) {
+		return "", "", fault.New(fault.InvalidMessage, "blob %.200q: expected `<run>/<sha256 in hex>`", name)
+	}
+	return crumbs.RunID(run), sum, nil
+}
+
+// Blobs is one area of the object store of the runtime: write-once, named by run
+// and hash. Each piece of an object is the only message of its subject, and the
+// first is written last: an object is there as a whole or not at all. A reader
+// computes the hash again, so that nobody's bytes pass for another's.
 type Blobs struct {
 	conn *Conn
-	mu   sync.Mutex
-	os   jetstream.ObjectStore
+	area crumbs.Area
 }
 
-// Blobs returns the object store `blobs`.
-func (c *Conn) Blobs() *Blobs { return &Blobs{conn: c} }
-
-func (b *Blobs) store(ctx context.Context) (jetstream.ObjectStore, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.os != nil {
-		return b.os, nil
-	}
-	os, err := b.conn.JS.ObjectStore(ctx, crumbs.ObjectsBlobs)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return nil, fault.New(fault.TopologyMissing, "object store %s is missing; %s", crumbs.ObjectsBlobs, repairAll)
-	}
-	if err != nil {
-		return nil, unavailable(err, "object store")
-	}
-	b.os = os
-	return os, nil
-}
+// Blobs returns an area of the blobs; nothing is asked of NATS yet.
+func (c *Conn) Blobs(area crumbs.Area) *Blobs { return &Blobs{conn: c, area: area} }
 
 // Put stores data under its content name; a second Put is a no-op. It fails with
-// PAYLOAD_TOO_LARGE over BlobMax.
+// PAYLOAD_TOO_LARGE over BlobMax, QUEUE_FULL or UNAVAILABLE.
 func (b *Blobs) Put(ctx context.Context, name string, data []byte) error {
 	if len(data) > BlobMax {
 		return fault.New(fault.PayloadTooLarge, "blob of %d bytes > limit %d", len(data), BlobMax)
 	}
-	ctx, cancel := bounded(ctx, blobTimeout)
-	defer cancel()
-	os, err := b.store(ctx)
+	run, sum, err := splitBlobName(name)
 	if err != nil {
 		return err
 	}
-	if info, err := os.GetInfo(ctx, name); err == nil && info.Size == uint64(len(data)) {
-		return nil
+	ctx, cancel := bounded(ctx, blobTimeout)
+	defer cancel()
+	n := pieces(len(data))
+	if n > 1 {
+		if first, err := b.conn.LastDirect(ctx, crumbs.StreamBlobs, crumbs.BlobSubject(b.area, run, sum, 0)); err != nil || first != nil {
+			return err
+		}
 	}
-	if _, err := os.PutBytes(ctx, name, data); err != nil {
-		return unavailable(err, "blob "+name)
+	for i := n - 1; i >= 0; i-- {
+		msg := &nats.Msg{Subject: crumbs.BlobSubject(b.area, run, sum, i), Data: piece(data, i),
+			Header: nats.Header{headerBlobBytes: {strconv.Itoa(len(data))}}}
+		_, err := b.conn.Publish(ctx, msg, jetstream.WithExpectLastSequencePerSubject(0))
+		if err != nil && !errors.Is(err, ErrConflict) { // a conflict: it is there
+			return fmt.Errorf("blob %s: %w", name, err)
+		}
 	}
 	return nil
 }
 
-// Get reads an object. It fails with RUN_NOT_FOUND when it is gone.
+// pieces is how many messages a blob has: an empty one has a message too.
+func pieces(bytes int) int { return max(1, (bytes+pieceMax-1)/pieceMax) }
+
+func piece(data []byte, i int) []byte {
+	return data[min(i*pieceMax, len(data)):min((i+1)*pieceMax, len(data))]
+}
+
+// Get reads an object. It fails with RUN_NOT_FOUND when it is gone, INVALID_MESSAGE
+// when name is none or what stands under it is something else, UNAVAILABLE.
 func (b *Blobs) Get(ctx context.Context, name string) ([]byte, error) {
-	ctx, cancel := bounded(ctx, blobTimeout)
-	defer cancel()
-	os, err := b.store(ctx)
+	run, sum, err := splitBlobName(name)
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.GetBytes(ctx, name)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil, fault.New(fault.RunNotFound, "blob %s is gone: it was kept as long as its run", name)
-	}
+	ctx, cancel := bounded(ctx, blobTimeout)
+	defer cancel()
+	first, err := b.piece(ctx, name, run, sum, 0)
 	if err != nil {
-		return nil, unavailable(err, "blob "+name)
+		return nil, err
+	}
+	size, err := strconv.Atoi(first.Header.Get(headerBlobBytes))
+	if err != nil || size < 0 || size > BlobMax {
+		return nil, fault.New(fault.InvalidMessage, "blob %s: size %q: expected 0 to %d bytes", name, first.Header.Get(headerBlobBytes), BlobMax)
+	}
+	data := first.Data
+	for i := 1; i < pieces(size); i++ {
+		next, err := b.piece(ctx, name, run, sum, i)
+		if err != nil {
+			return nil, err
+		}
+		data = append(data, next.Data...)
+	}
+	if len(data) != size || digest(data) != sum {
+		return nil, fault.New(fault.InvalidMessage, "blob %s: what is stored under that name is not what it names; discard it", name)
 	}
 	return data, nil
 }
+
+// piece reads one piece. A replica that does not have it yet is asked again; when
+// no replica has it, the leader knows, for those who may ask it.
+func (b *Blobs) piece(ctx context.Context, name string, run crumbs.RunID, sum string, i int) (*Stored, error) {
+	subject := crumbs.BlobSubject(b.area, run, sum, i)
+	m, err := b.conn.LastDirect(ctx, crumbs.StreamBlobs, subject)
+	if m == nil && err == nil && !b.conn.Restricted() {
+		m, err = b.conn.Last(ctx, crumbs.StreamBlobs, subject)
+	}
+	for try, delay := 1, againMin; m == nil && err == nil && b.conn.Restricted() && try < blobTries; try, delay = try+1, 2*delay {
+		if err := sleep(ctx, delay); err != nil {
+			return nil, err
+		}
+		m, err = b.conn.LastDirect(ctx, crumbs.StreamBlobs, subject)
+	}
+	if err == nil && m == nil {
+		return nil, fault.New(fault.RunNotFound, "blob %s is gone: it was kept as long as its run", name)
+	}
+	return m, err
+}
+
+// blobTries is how often a blob that is not there is asked for: over a second.
+const blobTries = 7
 
 // CheckIn puts a body aside when it is over InlineMax: what is returned is the
 // body itself or, after the whole is stored, the fields of keep and `dataref`.

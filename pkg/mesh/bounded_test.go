@@ -27,7 +27,10 @@ func TestRead_LostRequest(t *testing.T) {
 		for name, read := range map[string]func() error{
 			"record":  func() error { _, err := c.Bucket(crumbs.BucketRuns).Get(ctx, "run_1"); return err },
 			"message": func() error { _, err := c.Message(ctx, crumbs.StreamInbox, 1); return err },
-			"blob":    func() error { _, err := c.Blobs().Get(ctx, "run_1/0"); return err },
+			"blob": func() error {
+				_, err := c.Blobs(crumbs.AreaCore).Get(ctx, "run_1/"+strings.Repeat("0", 64))
+				return err
+			},
 		} {
 			begun := time.Now()
 			if err := read(); fault.CodeOf(err) != fault.Unavailable {

@@ -35,10 +35,10 @@ const (
 // as poison.
 const StartsMax = 3
 
-// Reading back a claim whose write got no answer: about two minutes of tries.
+// Writing again a claim whose write got no answer: about two minutes of tries.
 const (
-	readBackTries = 60
-	readBackMax   = 2 * time.Second
+	setTries   = 60
+	setWaitMax = 2 * time.Second
 )
 
 // Verdict is what a worker may do with a request.
@@ -64,7 +64,7 @@ func (c *Conn) Claims() *Claims { return &Claims{conn: c, bucket: c.Bucket(crumb
 
 // Start is what Begin needs to know of a request.
 type Start struct {
-	Key        string // `<call>.<attempt>`
+	Key        string // crumbs.ToolClaim, crumbs.ModelClaim
 	Worker     string
 	MessageSeq uint64
 	Effect     crumbs.Effect
@@ -79,9 +79,10 @@ type Hold struct {
 	revision uint64
 }
 
-// Begin takes the claim of a call, directly before its handler. An ambiguous
-// write is read back and its nonce compared. It fails with UNAVAILABLE when
-// NATS does not answer: then nothing may be run. The Hold is set with VerdictRun.
+// Begin takes the claim of a call, directly before its handler. A write whose fate
+// is open is made again: the refusal of the second proves that a claim is stored,
+// and its nonce says whose. It fails with UNAVAILABLE when NATS does not answer:
+// then nothing may be run. The Hold is set with VerdictRun.
 func (c *Claims) Begin(ctx context.Context, s Start) (Verdict, *Hold, error) {
 	var found Claim // most requests are the first: write at once, read when refused
 	var rev uint64
@@ -91,19 +92,11 @@ func (c *Claims) Begin(ctx context.Context, s Start) (Verdict, *Hold, error) {
 			return verdict, nil, err
 		}
 		mine := Claim{State: ClaimStarted, Nonce: uuid.NewString(), Worker: s.Worker, MessageSeq: s.MessageSeq, Starts: found.Starts + 1, At: crumbs.At(time.Now())}
-		written, err := c.write(ctx, s.Key, mine, rev)
-		if err == nil {
-			return VerdictRun, &Hold{s.Key, mine, written}, nil
-		}
-		lost := !errors.Is(err, ErrConflict)
-		if found, rev, err = c.readAfter(ctx, s.Key, err); err != nil {
+		if found, rev, err = c.set(ctx, s.Key, mine, rev, setTries); err != nil {
 			return VerdictDrop, nil, err
 		}
-		if lost && found.Nonce == mine.Nonce {
-			return VerdictRun, &Hold{s.Key, mine, rev}, nil
-		}
-		if lost {
-			return VerdictDrop, nil, fault.New(fault.Unavailable, "claim %s: the write got no answer and did not take place", s.Key)
+		if found.State == ClaimStarted && found.Nonce == mine.Nonce {
+			return VerdictRun, &Hold{s.Key, found, rev}, nil
 		}
 	}
 }
@@ -118,34 +111,29 @@ func (c *Claims) Begin(ctx context.Context, s Start) (Verdict, *Hold, error) {
 func (c *Claims) GiveBack(ctx context.Context, h *Hold) (bool, error) {
 	free := h.claim
 	free.State, free.Starts, free.At = ClaimReleased, h.claim.Starts-1, crumbs.At(time.Now())
-	_, err := c.write(ctx, h.key, free, h.revision)
-	if err == nil {
-		return true, nil
-	}
-	found, _, err := c.readAfter(ctx, h.key, err)
-	switch {
-	case err != nil:
-		return false, err
-	case found.State == ClaimReleased && found.Nonce == h.claim.Nonce:
-		return true, nil
-	case found.State == ClaimStarted && found.Nonce == h.claim.Nonce:
-		return false, fault.New(fault.Unavailable, "claim %s: giving it back got no answer and did not take place", h.key)
-	}
-	return false, nil
+	found, _, err := c.set(ctx, h.key, free, h.revision, setTries)
+	return err == nil && found.State == ClaimReleased && found.Nonce == h.claim.Nonce, err
 }
 
-// readAfter reads a claim after a write that failed. While the write's fate is
-// open the read is repeated: whoever gave up here and met the claim again would
-// take it for that of a call that started.
-func (c *Claims) readAfter(ctx context.Context, key string, cause error) (Claim, uint64, error) {
-	found, rev, err := c.read(ctx, key)
-	for try := 1; err != nil && !errors.Is(cause, ErrConflict) && try < readBackTries; try++ {
-		if err := sleep(ctx, min(nakMin<<min(try, 5), readBackMax)); err != nil {
-			return found, rev, err
+// set writes a claim over that of a revision and returns what stands then, with
+// its revision. Who gave up while the write's fate is open, and met the claim
+// again, would take it for that of a call that started: so it is tried many times.
+func (c *Claims) set(ctx context.Context, key string, claim Claim, revision uint64, tries int) (Claim, uint64, error) {
+	for try := 1; ; try++ {
+		written, err := c.write(ctx, key, claim, revision)
+		if err == nil {
+			return claim, written, nil
 		}
-		found, rev, err = c.read(ctx, key)
+		if errors.Is(err, ErrConflict) {
+			return c.above(ctx, key, revision)
+		}
+		if try >= tries {
+			return Claim{}, 0, err
+		}
+		if err := sleep(ctx, min(nakMin<<min(try, 5), setWaitMax)); err != nil {
+			return Claim{}, 0, err
+		}
 	}
-	return found, rev, err
 }
 
 // judge is the rule (P4, P7, P12 of docs/protocol.md) for a request that finds a claim. A holder that
@@ -185,48 +173,45 @@ func (c *Claims) Get(ctx context.Context, key string) (Claim, error) {
 // Revoke forbids every further start of an attempt and reports whether it was
 // started before. It may be repeated: the answer stays the same.
 func (c *Claims) Revoke(ctx context.Context, key string) (started bool, err error) {
-	for {
-		found, rev, err := c.read(ctx, key)
-		if err != nil {
-			return false, err
-		}
-		if found.State == ClaimRevoked {
-			return found.Starts > 0, nil
-		}
+	found, rev, err := c.read(ctx, key)
+	for err == nil && found.State != ClaimRevoked {
 		found.State, found.At = ClaimRevoked, crumbs.At(time.Now())
-		if _, err := c.write(ctx, key, found, rev); err != nil {
-			if errors.Is(err, ErrConflict) {
-				continue
-			}
-			return false, err
-		}
-		return found.Starts > 0, nil
+		found, rev, err = c.set(ctx, key, found, rev, 1)
 	}
+	return err == nil && found.Starts > 0, err
 }
 
 // RevokeUnstarted forbids every start of an attempt that has not started; a started
 // one is left as it is and returned.
 func (c *Claims) RevokeUnstarted(ctx context.Context, key string) (Claim, error) {
-	for {
-		found, rev, err := c.read(ctx, key)
-		if err != nil || found.State != "" && found.State != ClaimReleased {
-			return found, err
-		}
+	found, rev, err := c.read(ctx, key)
+	for err == nil && (found.State == "" || found.State == ClaimReleased) {
 		found.State, found.At = ClaimRevoked, crumbs.At(time.Now())
-		if _, err := c.write(ctx, key, found, rev); !errors.Is(err, ErrConflict) {
-			return found, err
-		}
+		found, rev, err = c.set(ctx, key, found, rev, 1)
 	}
+	return found, err
 }
 
+// read asks any replica: a claim it shows was true, and the compare-and-set on it
+// tells whether it still is.
 func (c *Claims) read(ctx context.Context, key string) (Claim, uint64, error) {
-	r, err := c.bucket.Get(ctx, key)
+	r, err := c.bucket.GetDirect(ctx, key)
+	return decodeClaim(r, err)
+}
+
+// above reads a claim that was written after revision.
+func (c *Claims) above(ctx context.Context, key string, revision uint64) (Claim, uint64, error) {
+	r, err := c.bucket.getAbove(ctx, key, revision)
+	return decodeClaim(r, err)
+}
+
+func decodeClaim(r Record, err error) (Claim, uint64, error) {
 	if err != nil || !r.Exists() {
 		return Claim{}, r.Revision, err
 	}
 	var claim Claim
 	if err := json.Unmarshal(r.Value, &claim); err != nil {
-		return Claim{}, 0, fault.Wrap(fault.InternalError, err, "claim %s does not decode", key)
+		return Claim{}, 0, fault.Wrap(fault.InternalError, err, "claim %s does not decode", r.Key)
 	}
 	return claim, r.Revision, nil
 }

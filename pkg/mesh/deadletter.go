@@ -33,7 +33,7 @@ func (c *Conn) DeadLetter(ctx context.Context, stream string, run crumbs.RunID, 
 	}
 	e := fault.From(reason)
 	data, withheld := withhold(d.Data)
-	m := &nats.Msg{Subject: crumbs.DeadSubject(stream, run, d.Sequence), Header: nats.Header{}}
+	m := &nats.Msg{Subject: crumbs.DeadSubject(crumbs.DeadLabel(stream, d.Subject), run, d.Sequence), Header: nats.Header{}}
 	for k, v := range d.Header {
 		if !jetstreamHeader(k) && !crumbs.DeadHeader(k) {
 			m.Header[k] = v
@@ -55,16 +55,19 @@ func (c *Conn) DeadLetter(ctx context.Context, stream string, run crumbs.RunID, 
 	set(crumbs.DeadAt, timeText(time.Now()))
 	set(crumbs.DeadBy, c.NATS.Opts.Name)
 	set(crumbs.DeadMessageID, d.Header.Get(jetstream.MsgIDHeader))
-	if m.Data, err = c.deadBody(ctx, run, data); err != nil {
+	if m.Data, err = c.deadBody(ctx, m.Subject, run, data); err != nil {
 		return 0, err
 	}
 	ack, err := c.Publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(0))
 	if errors.Is(err, ErrConflict) {
-		kept, readErr := c.Last(ctx, crumbs.StreamDead, m.Subject)
+		kept, readErr := c.LastDirect(ctx, crumbs.StreamDead, m.Subject)
 		if readErr != nil {
 			return 0, readErr
 		}
-		if kept != nil && kept.Header.Get(crumbs.DeadStored) == m.Header.Get(crumbs.DeadStored) {
+		if kept == nil { // no replica that answers has it yet: give up again later
+			return 0, fault.New(fault.Unavailable, "read %s: the letter is kept, but not to be read yet", m.Subject)
+		}
+		if kept.Header.Get(crumbs.DeadStored) == m.Header.Get(crumbs.DeadStored) {
 			return kept.Sequence, nil
 		}
 		delete(m.Header, jetstream.ExpectedLastSubjSeqHeader)
@@ -78,12 +81,12 @@ func (c *Conn) DeadLetter(ctx context.Context, stream string, run crumbs.RunID, 
 }
 
 // deadBody puts a body aside that would not fit beside its new headers.
-func (c *Conn) deadBody(ctx context.Context, run crumbs.RunID, body []byte) ([]byte, error) {
+func (c *Conn) deadBody(ctx context.Context, subject string, run crumbs.RunID, body []byte) ([]byte, error) {
 	if len(body) <= deadInlineMax {
 		return body, nil
 	}
 	name := BlobName(run, body)
-	if err := c.Blobs().Put(ctx, name, body); err != nil {
+	if err := c.Blobs(crumbs.DeadArea(subject)).Put(ctx, name, body); err != nil {
 		return nil, err
 	}
 	return fmt.Appendf(nil, `{"dataref":{"object":%q,"bytes":%d}}`, name, len(body)), nil
@@ -113,7 +116,7 @@ func (c *Conn) DeadNote(ctx context.Context, letter *Stored, act string, header 
 	}
 	m.Header[crumbs.DeadAct] = []string{act}
 	m.Header[crumbs.DeadAt] = []string{timeText(time.Now())}
-	if m.Data, err = c.deadBody(ctx, crumbs.RunID(crumbs.Token(letter.Subject, 2)), data); err != nil {
+	if m.Data, err = c.deadBody(ctx, letter.Subject, crumbs.RunID(crumbs.Token(letter.Subject, 2)), data); err != nil {
 		return 0, err
 	}
 	ack, err := c.Publish(ctx, m)

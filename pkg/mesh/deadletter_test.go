@@ -31,7 +31,7 @@ func TestDeadLetter_P9_LargeBodyIsPutAside(t *testing.T) {
 	if err != nil || dead == nil {
 		t.Fatal(dead, err)
 	}
-	whole, err := m.Conn.Blobs().CheckOut(t.Context(), dead.Data)
+	whole, err := m.Conn.Blobs(crumbs.DeadArea(dead.Subject)).CheckOut(t.Context(), dead.Data)
 	if err != nil || !bytes.Equal(whole, large) {
 		t.Errorf("%d bytes are kept, %v; want all %d", len(whole), err, len(large))
 	}

@@ -19,9 +19,8 @@ func (s Settings) Table() string {
 	for _, c := range s.consumers(Topology{Groups: map[string]int{"‹group›": 0}, Providers: map[string]int{"‹instance›": 0}}) {
 		consumers[c.stream] = c.cfg
 	}
-	objects := jetstream.StreamConfig{Name: "OBJ_" + crumbs.ObjectsBlobs, MaxAge: s.BlobsAge}
-	for _, c := range append(s.streams(), objects) {
-		c.Name = strings.NewReplacer("KV_", "bucket ", "OBJ_", "objects ").Replace(c.Name)
+	for _, c := range s.streams() {
+		c.Name = strings.ReplaceAll(c.Name, "KV_", "bucket ")
 		row := []string{c.Name, s.kept(c), amount(c.MaxBytes), full(c), "", "", ""}
 		if d, ok := consumers[strings.ReplaceAll(c.Name, "bucket ", "KV_")]; ok {
 			row[4], row[5], row[6] = d.Durable, "unbounded", fmt.Sprint(d.MaxAckPending)

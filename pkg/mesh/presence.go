@@ -34,6 +34,20 @@ type Presence struct {
 // NewWorkerID returns a fresh id of a worker process.
 func NewWorkerID(queue string) string { return queue + "-" + uuid.NewString()[:13] }
 
+// key names the row. A worker writes rows of its own queue only.
+func (p Presence) key() string {
+	if p.Service == ServiceModels {
+		return crumbs.ModelPresence(p.Queue, p.Worker)
+	}
+	return crumbs.ToolPresence(p.Queue, p.Worker)
+}
+
+// What presents itself as Presence.Service.
+const (
+	ServiceTools  = "toolexec"
+	ServiceModels = "modelgw"
+)
+
 // Announce keeps a worker present until ctx ends, then withdraws it. It returns
 // after the first heartbeat is stored; done is closed when the row is gone.
 func (c *Conn) Announce(ctx context.Context, p Presence) (done <-chan struct{}, err error) {
@@ -51,7 +65,7 @@ func (c *Conn) Announce(ctx context.Context, p Presence) (done <-chan struct{}, 
 		for {
 			select {
 			case <-ctx.Done():
-				c.withdraw(bucket, p.Worker)
+				c.withdraw(bucket, p.key())
 				return
 			case <-t.C:
 				if err := c.beat(ctx, bucket, p); err != nil {
@@ -70,24 +84,34 @@ func (c *Conn) beat(ctx context.Context, bucket *Bucket, p Presence) error {
 	if err != nil {
 		return fault.From(err)
 	}
-	_, err = bucket.Put(ctx, p.Worker, body)
+	_, err = bucket.Put(ctx, p.key(), body)
 	return err
 }
 
-func (c *Conn) withdraw(bucket *Bucket, worker string) {
+func (c *Conn) withdraw(bucket *Bucket, key string) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	if err := bucket.Delete(ctx, worker); err != nil {
-		c.Log.Debug("withdraw", "worker", worker, "error", err)
+	if err := bucket.Delete(ctx, key); err != nil {
+		c.Log.Debug("withdraw", "worker", key, "error", err)
 	}
 }
 
-// Alive reports whether a worker is present: its row is read through the leader
-// and its age compared, so that no expiry event is relied on.
-func (c *Conn) Alive(ctx context.Context, worker string) (bool, error) {
-	r, err := c.Bucket(crumbs.BucketWorkers).Get(ctx, worker)
-	if err != nil {
-		return false, err
+// aliveLooks is how often a worker that seems gone is looked for: each look asks
+// another replica, and one that is behind knows only old heartbeats.
+const aliveLooks = 3
+
+// Alive reports whether a worker is present, by the key of its row
+// (crumbs.ToolPresence, crumbs.ModelPresence): the row is read and its age
+// compared, so that no expiry event is relied on.
+func (c *Conn) Alive(ctx context.Context, key string) (bool, error) {
+	for range aliveLooks {
+		r, err := c.Bucket(crumbs.BucketWorkers).GetDirect(ctx, key)
+		if err != nil {
+			return false, err
+		}
+		if r.Exists() && time.Since(r.Stored) < c.Settings.PresenceTTL {
+			return true, nil
+		}
 	}
-	return r.Exists() && time.Since(r.Stored) < c.Settings.PresenceTTL, nil
+	return false, nil
 }

@@ -22,6 +22,7 @@ const (
 	codeFull        = jetstream.ErrorCode(10077)
 	codeIDInFlight  = jetstream.ErrorCode(10158)
 	codeNoMessage   = jetstream.JSErrCodeMessageNotFound
+	codeNoStream    = jetstream.JSErrCodeStreamNotFound
 )
 
 // Publishing bounds.
@@ -109,52 +110,6 @@ func (c *Conn) PublishOnce(ctx context.Context, msg *nats.Msg) error {
 			return err
 		}
 	}
-}
-
-// Stored is a message read back through the leader of its stream.
-type Stored struct {
-	Subject  string
-	Sequence uint64
-	Header   nats.Header
-	Data     []byte
-	Time     time.Time
-}
-
-// Last returns the last message on a subject (wildcards allowed) of a stream,
-// nil when there is none.
-func (c *Conn) Last(ctx context.Context, stream, subject string) (*Stored, error) {
-	s, err := c.stream(ctx, stream)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := bounded(ctx, requestTimeout)
-	defer cancel()
-	m, err := s.GetLastMsgForSubject(ctx, subject)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, unavailable(err, "read "+subject)
-	}
-	return &Stored{Subject: m.Subject, Sequence: m.Sequence, Header: m.Header, Data: m.Data, Time: m.Time}, nil
-}
-
-// Message returns the message at a sequence of a stream, nil when it is gone.
-func (c *Conn) Message(ctx context.Context, stream string, sequence uint64) (*Stored, error) {
-	s, err := c.stream(ctx, stream)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := bounded(ctx, requestTimeout)
-	defer cancel()
-	m, err := s.GetMsg(ctx, sequence)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, unavailable(err, "read "+stream)
-	}
-	return &Stored{Subject: m.Subject, Sequence: m.Sequence, Header: m.Header, Data: m.Data, Time: m.Time}, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

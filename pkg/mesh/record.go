@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +38,25 @@ const (
 	kvOperation  = "KV-Operation"
 	markerReason = "Nats-Marker-Reason"
 )
+
+// GetDirect is Get from whichever replica answers: see Conn.LastDirect.
+func (b *Bucket) GetDirect(ctx context.Context, key string) (Record, error) {
+	m, err := b.conn.LastDirect(ctx, b.stream(), b.subject(key))
+	if err != nil || m == nil {
+		return Record{Key: key}, err
+	}
+	return b.record(m), nil
+}
+
+// getAbove is Get directly, of a record that is known to have been written after
+// revision.
+func (b *Bucket) getAbove(ctx context.Context, key string, revision uint64) (Record, error) {
+	m, err := b.conn.lastAbove(ctx, b.stream(), b.subject(key), revision)
+	if err != nil {
+		return Record{Key: key}, err
+	}
+	return b.record(m), nil
+}
 
 // Get reads a key through the leader. No record is no error.
 func (b *Bucket) Get(ctx context.Context, key string) (Record, error) {
@@ -112,38 +130,13 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 }
 
 // List visits the records whose key matches pattern (`>` for all) in the order of
-// their last write, until visit returns false. The caller bounds what it keeps,
-// ctx how long it takes.
+// their last write, until visit returns false. It reads from any replica. The
+// caller bounds what it keeps, ctx how long it takes.
 func (b *Bucket) List(ctx context.Context, pattern string, visit func(Record) bool) error {
-	kv, err := b.conn.JS.KeyValue(ctx, b.name)
-	if err != nil {
-		return unavailable(err, "bucket "+b.name)
-	}
-	w, err := kv.Watch(ctx, pattern, jetstream.IgnoreDeletes())
-	if err != nil {
-		if errors.Is(err, jetstream.ErrNoKeysFound) {
-			return nil
-		}
-		return unavailable(err, "bucket "+b.name)
-	}
-	defer func() {
-		if err := w.Stop(); err != nil {
-			b.conn.Log.Debug("stop listing", "bucket", b.name, "error", err)
-		}
-	}()
-	for {
-		select {
-		case <-ctx.Done():
-			return unavailable(ctx.Err(), "bucket "+b.name)
-		case e, ok := <-w.Updates():
-			if !ok || e == nil {
-				return nil
-			}
-			if !visit(Record{Key: e.Key(), Value: e.Value(), Revision: e.Revision(), Stored: e.Created()}) {
-				return nil
-			}
-		}
-	}
+	return b.conn.Visit(ctx, Scan{Stream: b.stream(), Filter: b.subject(pattern)}, func(m *Stored) bool {
+		r := b.record(m)
+		return !r.Exists() || visit(r)
+	})
 }
 
 // ttlText renders a Nats-TTL: whole seconds, at least one.

@@ -60,19 +60,21 @@ func (s Settings) streams() []jetstream.StreamConfig {
 	timers := file(crumbs.StreamTimers, crumbs.SubjectTimers)
 	// nats-server refuses schedules with DiscardNew, and DiscardOld would drop waiting timers: only the account bounds it (ADR 0004).
 	timers.AllowMsgSchedules, timers.AllowMsgTTL = true, true
+	inbox := queue(file(crumbs.StreamInbox, crumbs.InboxSubjects()...), s.InboxBytes)
+	inbox.AllowDirect = true // approvals looks for the decisions it made, and may see no more of INBOX
 	stored := file(crumbs.StreamCrumbs, crumbs.SubjectCrumbs)
-	stored.MaxAge, stored.MaxBytes = s.CrumbsAge, s.CrumbsBytes
+	stored.MaxAge, stored.MaxBytes, stored.AllowDirect = s.CrumbsAge, s.CrumbsBytes, true
 	deltas := file(crumbs.StreamDeltas, crumbs.SubjectDeltas)
 	deltas.Storage, deltas.MaxAge, deltas.MaxBytes, deltas.Duplicates = s.DeltasStorage, s.DeltasAge, s.DeltasBytes, min(s.DuplicateWindow, s.DeltasAge)
+	deltas.AllowDirect = true
 	dead := file(crumbs.StreamDead, crumbs.SubjectDead)
-	dead.MaxAge, dead.MaxBytes = s.DeadAge, s.DeadBytes
+	dead.MaxAge, dead.MaxBytes, dead.AllowDirect = s.DeadAge, s.DeadBytes, true
 	return []jetstream.StreamConfig{
 		queue(file(crumbs.StreamRequests, crumbs.SubjectRequests), s.RequestsBytes),
-		queue(file(crumbs.StreamInbox, crumbs.InboxSubjects()...), s.InboxBytes),
-		timers,
+		inbox, timers,
 		queue(file(crumbs.StreamModelCalls, crumbs.SubjectModelCalls), s.CallsBytes),
 		queue(file(crumbs.StreamToolCalls, crumbs.SubjectToolCalls), s.CallsBytes),
-		stored, deltas, dead,
+		stored, deltas, dead, s.blobs(),
 		s.runs(), s.bucket(crumbs.BucketAgents, 0), s.bucket(crumbs.BucketTools, 0),
 		s.bucket(crumbs.BucketWorkers, s.PresenceTTL), s.bucket(crumbs.BucketApprovals, 0),
 		s.bucket(crumbs.BucketClaims, s.ClaimTTL), s.bucket(crumbs.BucketSessions, 0),
@@ -86,7 +88,18 @@ func (s Settings) runs() jetstream.StreamConfig {
 	return c
 }
 
-// bucket is a key-value bucket whose reads come from the leader (no direct get).
+// blobs is the stream of the blobs: one message a subject, once.
+func (s Settings) blobs() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: crumbs.StreamBlobs, Subjects: []string{crumbs.AllBlobs}, Replicas: s.Replicas, Storage: s.Storage, Duplicates: s.DuplicateWindow,
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true, MaxAge: s.BlobsAge, DenyDelete: true, AllowDirect: true,
+	}
+}
+
+// bucket is a key-value bucket. A rollup, by which one writer of a bucket could
+// empty all of it, is refused. Reads that decide something go through the leader,
+// but for claims and presence, where a replica's answer is made sure of by the
+// compare-and-set that follows (Claims, Alive).
 func (s Settings) bucket(name string, ttl time.Duration) jetstream.StreamConfig {
 	window := s.DuplicateWindow
 	if ttl > 0 && ttl < window {
@@ -94,7 +107,7 @@ func (s Settings) bucket(name string, ttl time.Duration) jetstream.StreamConfig 
 	}
 	return jetstream.StreamConfig{
 		Name: "KV_" + name, Subjects: []string{"$KV." + name + ".>"}, Replicas: s.Replicas, Storage: s.Storage,
-		MaxMsgsPerSubject: 1, MaxAge: ttl, Discard: jetstream.DiscardNew, Duplicates: window, DenyDelete: true, AllowRollup: true,
+		MaxMsgsPerSubject: 1, MaxAge: ttl, Discard: jetstream.DiscardNew, Duplicates: window, DenyDelete: true, AllowDirect: true,
 		AllowMsgTTL: true, SubjectDeleteMarkerTTL: time.Minute,
 	}
 }
@@ -147,10 +160,8 @@ func (c *Conn) Ensure(ctx context.Context, t Topology) error {
 			return topologyError("stream "+cfg.Name, err)
 		}
 	}
-	for name, age := range map[string]time.Duration{crumbs.ObjectsBlobs: c.Settings.BlobsAge, crumbs.ObjectsFiles: 0} {
-		if _, err := c.JS.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: name, TTL: age, Replicas: c.Settings.Replicas, Storage: c.Settings.Storage}); err != nil {
-			return topologyError("object store "+name, err)
-		}
+	if _, err := c.JS.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: crumbs.ObjectsFiles, Replicas: c.Settings.Replicas, Storage: c.Settings.Storage}); err != nil {
+		return topologyError("object store "+crumbs.ObjectsFiles, err)
 	}
 	return c.EnsureConsumers(ctx, t)
 }
@@ -170,9 +181,9 @@ func (c *Conn) Adopt(ctx context.Context) (found bool, err error) {
 		},
 		crumbs.StreamDead: func(f jetstream.StreamConfig) { s.DeadBytes, s.DeadAge = f.MaxBytes, f.MaxAge },
 
-		"OBJ_" + crumbs.ObjectsBlobs: func(f jetstream.StreamConfig) { s.BlobsAge = f.MaxAge },
-		"KV_" + crumbs.BucketClaims:  func(f jetstream.StreamConfig) { s.ClaimTTL = f.MaxAge },
-		"KV_" + crumbs.BucketRuns:    s.takeRunTTL,
+		crumbs.StreamBlobs:          func(f jetstream.StreamConfig) { s.BlobsAge = f.MaxAge },
+		"KV_" + crumbs.BucketClaims: func(f jetstream.StreamConfig) { s.ClaimTTL = f.MaxAge },
+		"KV_" + crumbs.BucketRuns:   s.takeRunTTL,
 	} {
 		there, err := c.JS.Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -212,8 +223,12 @@ func topologyError(what string, err error) error {
 }
 
 // Verify checks that the named consumers and their streams exist. It fails with
-// TOPOLOGY_MISSING and what repairs it.
+// TOPOLOGY_MISSING and what repairs it. A restricted connection may not look at
+// streams: it learns of a missing one from its consumer or its first message.
 func (c *Conn) Verify(ctx context.Context, streams []string, consumers map[string][]string) error {
+	if c.Restricted() {
+		streams = nil
+	}
 	for _, name := range streams {
 		if _, err := c.stream(ctx, name); err != nil {
 			return err

@@ -12,8 +12,6 @@ import (
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/worker"
 )
 
-const serviceName = "modelgw"
-
 // Run serves until ctx ends, then lets the calls in hand finish (at most
 // Config.Grace) and returns nil. It fails before it serves with INVALID_CONFIG,
 // INVALID_NAME, TOPOLOGY_MISSING naming the command that repairs it, or
@@ -54,7 +52,7 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 		if err != nil {
 			return err
 		}
-		g, err := conn.Announce(present, mesh.Presence{Worker: id, Service: serviceName, Queue: provider})
+		g, err := conn.Announce(present, mesh.Presence{Worker: id, Service: mesh.ServiceModels, Queue: provider})
 		if err != nil {
 			return err
 		}

@@ -92,12 +92,11 @@ func Follow(ctx context.Context, conn *mesh.Conn, cfg FollowConfig) iter.Seq2[It
 		f := &follower{cfg: cfg, runs: map[crumbs.RunID]*merge{}, yield: yield, crumbs: make(chan arrival)}
 		from := start{since: cfg.Since, newOnly: cfg.All && cfg.Since.IsZero()}
 		stored, live := cfg.filters()
-		blobs := conn.Blobs()
-		go (&reader{conn: conn, blobs: blobs, stream: crumbs.StreamCrumbs, filter: stored, start: from}).read(reading, f.crumbs)
+		go (&reader{conn: conn, stream: crumbs.StreamCrumbs, filter: stored, start: from}).read(reading, f.crumbs)
 		f.live.caught = !cfg.Deltas
 		if cfg.Deltas {
 			f.deltas = make(chan arrival)
-			go (&reader{conn: conn, blobs: blobs, stream: crumbs.StreamDeltas, filter: live, start: from, lossy: true}).read(reading, f.deltas)
+			go (&reader{conn: conn, stream: crumbs.StreamDeltas, filter: live, start: from, lossy: true}).read(reading, f.deltas)
 		}
 		if err := f.run(ctx); err != nil {
 			yield(Item{}, err)

@@ -285,7 +285,7 @@ func TestFollow_ClaimCheckIsReadWhole(t *testing.T) {
 	m, ctx := meshtest.Start(t), context.Background()
 	a := newAuthor(t, m.Conn, "run_1")
 	whole := a.body(crumbs.TypeRunEnded, 1, map[string]any{"output": strings.Repeat("x", mesh.InlineMax), "finishReason": "stop", "steps": 1, "durationMs": 1, "agentRevision": "r"})
-	short, object, err := m.Conn.Blobs().CheckIn(ctx, a.run, whole, mesh.BaseFields()...)
+	short, object, err := m.Conn.Blobs(crumbs.AreaCrumb).CheckIn(ctx, a.run, whole, mesh.BaseFields()...)
 	if err != nil || object == "" {
 		t.Fatalf("check in: %q, %v", object, err)
 	}

@@ -27,7 +27,6 @@ const (
 // last one when it is lost. A slow reader holds up only itself.
 type reader struct {
 	conn   *mesh.Conn
-	blobs  *mesh.Blobs
 	stream string
 	filter string
 	start  start
@@ -172,8 +171,9 @@ func (r *reader) arrive(ctx context.Context, msg jetstream.Msg, meta *jetstream.
 	if err != nil {
 		return arrival{}, err
 	}
-	body, err := r.blobs.CheckOut(ctx, event.Data)
-	for ; fault.CodeOf(err) == fault.Unavailable && !r.lossy; body, err = r.blobs.CheckOut(ctx, event.Data) {
+	blobs := r.conn.Blobs(area(r.stream, msg.Subject()))
+	body, err := blobs.CheckOut(ctx, event.Data)
+	for ; fault.CodeOf(err) == fault.Unavailable && !r.lossy; body, err = blobs.CheckOut(ctx, event.Data) {
 		if !wait(ctx, reopenWait) {
 			return arrival{}, ctx.Err()
 		}
@@ -184,6 +184,15 @@ func (r *reader) arrive(ctx context.Context, msg jetstream.Msg, meta *jetstream.
 	item, err := readItem(msg.Subject(), body)
 	item.Pending = meta.NumPending
 	return arrival{item: item, run: crumbs.RunID(crumbs.Token(msg.Subject(), tokenRun)), pending: meta.NumPending}, err
+}
+
+// area is where the large bodies of a stream stand: of deltas only the partial
+// results of a group, which its subject names, may be large.
+func area(stream, subject string) crumbs.Area {
+	if stream == crumbs.StreamCrumbs {
+		return crumbs.AreaCrumb
+	}
+	return crumbs.AreaLive(crumbs.Token(subject, tokenGroup))
 }
 
 func send(ctx context.Context, out chan<- arrival, a arrival) bool {

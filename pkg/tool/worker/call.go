@@ -73,6 +73,11 @@ type request struct {
 	hold     *mesh.Hold              // the claim, once it is this request's
 }
 
+// claimKey names the claim of the attempt.
+func (r *request) claimKey() string {
+	return crumbs.ToolClaim(r.cfg.Group, r.call.CallID, r.call.Attempt)
+}
+
 // work decides what the request comes to.
 func (r *request) work(ctx context.Context) error {
 	if void(r.call, time.Now()) {
@@ -140,7 +145,7 @@ func (r *request) begin() (verdict mesh.Verdict, err error) {
 	ctx, cancel := r.lastWords()
 	defer cancel()
 	verdict, r.hold, err = r.claims.Begin(ctx, mesh.Start{
-		Key: r.attempt.key, Worker: r.cfg.Name, MessageSeq: r.attempt.message, Effect: effectOf(r.call),
+		Key: r.claimKey(), Worker: r.cfg.Name, MessageSeq: r.attempt.message, Effect: effectOf(r.call),
 		Past: !time.Now().Before(r.call.DeadlineAt.Time), Alive: r.holderAlive,
 	})
 	return verdict, err
@@ -152,7 +157,7 @@ func (r *request) holderAlive(ctx context.Context, holder string) (bool, error) 
 	if holder == r.cfg.Name {
 		return false, nil
 	}
-	return r.conn.Alive(ctx, holder)
+	return r.conn.Alive(ctx, crumbs.ToolPresence(r.cfg.Group, holder))
 }
 
 // other carries out a verdict that is not to run.
@@ -161,7 +166,7 @@ func (r *request) other(v mesh.Verdict) error {
 	case mesh.VerdictWait:
 		return mesh.Retry(waitFor(r.delivery.Count), fault.New(fault.Unavailable, "the holder of call %s is present", r.attempt.key))
 	case mesh.VerdictUnknown:
-		claim, err := r.claims.Get(r.process, r.attempt.key)
+		claim, err := r.claims.Get(r.process, r.claimKey())
 		if err != nil {
 			return err
 		}
@@ -182,7 +187,7 @@ func (r *request) late(ctx context.Context) error {
 	if effectOf(r.call) != crumbs.EffectOnce {
 		return nil
 	}
-	claim, err := r.claims.Get(ctx, r.attempt.key)
+	claim, err := r.claims.Get(ctx, r.claimKey())
 	if err != nil {
 		return err
 	}
@@ -244,7 +249,7 @@ func (r *request) execute(c tool.Context, t tool.Tool) outcome {
 // revoked one: a lost ctl.cancel costs AckWait/3.
 func (r *request) watch(ctx context.Context) (stop func()) {
 	return mesh.Every(r.conn.Settings.Heartbeat(), func() {
-		claim, err := r.claims.Get(ctx, r.attempt.key)
+		claim, err := r.claims.Get(ctx, r.claimKey())
 		if err != nil {
 			r.conn.Log.Debug("claim not read", "call", r.attempt.key, "error", err)
 		}

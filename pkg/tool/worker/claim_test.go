@@ -57,7 +57,7 @@ func TestWorker_P5_RevokedCallNeverStarts(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := counting("pay", crumbs.EffectPure, double)
 		req := call(t, c.Tool, `{"n":1}`)
-		if started, err := l.Conn.Claims().Revoke(t.Context(), req.CallID.Attempt(1)); started || err != nil {
+		if started, err := l.Conn.Claims().Revoke(t.Context(), crumbs.ToolClaim(group, req.CallID, 1)); started || err != nil {
 			t.Fatal(started, err)
 		}
 		l.send(req)
@@ -271,7 +271,7 @@ func TestWorker_VersionsOfATool(t *testing.T) {
 // cancel as the orchestrator does it: revoke, then tell.
 func (l *lab) cancel(req crumbs.ToolCall, tell bool) {
 	l.t.Helper()
-	started, err := l.Conn.Claims().Revoke(l.t.Context(), req.CallID.Attempt(req.Attempt))
+	started, err := l.Conn.Claims().Revoke(l.t.Context(), crumbs.ToolClaim(group, req.CallID, req.Attempt))
 	if err != nil || !started {
 		l.t.Fatal(started, err)
 	}
@@ -534,7 +534,7 @@ func TestWorker_P20_RevokedWhileItStops(t *testing.T) {
 		hang := counting("slow", crumbs.EffectIdempotent, func(ctx tool.Context, _ input) (any, error) {
 			close(entered)
 			<-ctx.Done()
-			if started, err := l.Conn.Claims().Revoke(context.Background(), req.CallID.Attempt(1)); err != nil || !started {
+			if started, err := l.Conn.Claims().Revoke(context.Background(), crumbs.ToolClaim(group, req.CallID, 1)); err != nil || !started {
 				t.Errorf("revoked: %v %v", started, err)
 			}
 			return nil, ctx.Err()

@@ -56,7 +56,7 @@ func (l *lab) readResults() {
 	l.t.Helper()
 	loop, err := l.Conn.NewLoop(l.t.Context(), mesh.ConsumeConfig{Stream: crumbs.StreamInbox, Consumer: mesh.ConsumerEvents, Capacity: 8},
 		func(ctx context.Context, d *mesh.Delivery) error {
-			body, err := l.Conn.Blobs().CheckOut(ctx, d.Data)
+			body, err := l.Conn.Blobs(crumbs.AreaTool(group)).CheckOut(ctx, d.Data)
 			if err != nil {
 				return err
 			}
@@ -191,7 +191,7 @@ func wait(d time.Duration) { <-time.After(d) }
 
 func (l *lab) claim(c crumbs.ToolCall) mesh.Claim {
 	l.t.Helper()
-	claim, err := l.Conn.Claims().Get(l.t.Context(), c.CallID.Attempt(c.Attempt))
+	claim, err := l.Conn.Claims().Get(l.t.Context(), crumbs.ToolClaim(group, c.CallID, c.Attempt))
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func (l *lab) setClaim(c crumbs.ToolCall, claim mesh.Claim) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if _, err := l.Conn.Bucket(crumbs.BucketClaims).Put(l.t.Context(), c.CallID.Attempt(c.Attempt), body); err != nil {
+	if _, err := l.Conn.Bucket(crumbs.BucketClaims).Put(l.t.Context(), crumbs.ToolClaim(group, c.CallID, c.Attempt), body); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -215,7 +215,7 @@ func (l *lab) setClaim(c crumbs.ToolCall, claim mesh.Claim) {
 func (l *lab) present(name string) (leave func()) {
 	l.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	gone, err := l.Conn.Announce(ctx, mesh.Presence{Worker: name, Service: "toolexec", Queue: group})
+	gone, err := l.Conn.Announce(ctx, mesh.Presence{Worker: name, Service: mesh.ServiceTools, Queue: group})
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func (p *partials) message(v json.RawMessage, index int) (*nats.Msg, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), partialWait)
 	defer cancel()
-	short, object, err := p.blobs.CheckIn(ctx, p.call.RunID, body, append(mesh.BaseFields(), "index")...)
+	short, object, err := p.live.CheckIn(ctx, p.call.RunID, body, append(mesh.BaseFields(), "index")...)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ func (w *Worker) read(ctx context.Context, d *mesh.Delivery) (call crumbs.ToolCa
 	if err != nil {
 		return call, origin, err
 	}
-	body, err := w.blobs.CheckOut(ctx, origin.Data)
+	body, err := w.calls.CheckOut(ctx, origin.Data)
 	if err != nil {
 		return call, origin, err
 	}

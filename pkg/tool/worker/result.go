@@ -62,7 +62,7 @@ func (r *request) giveBack() error {
 	case err != nil:
 		r.conn.Log.Warn("claim not given back; the start counts", "call", r.attempt.key, "error", err)
 	case !back:
-		claim, err := r.claims.Get(ctx, r.attempt.key)
+		claim, err := r.claims.Get(ctx, r.claimKey())
 		if err == nil && claim.State == mesh.ClaimRevoked {
 			return nil
 		}
@@ -92,7 +92,7 @@ func (r *request) store(ctx context.Context, o outcome) error {
 // putAside makes a body over mesh.InlineMax a claim check.
 func (r *request) putAside(ctx context.Context, body json.RawMessage) (short json.RawMessage, object string, err error) {
 	for delay := blobRetryMin; ; delay = min(2*delay, blobRetryMax) {
-		short, object, err = r.blobs.CheckIn(ctx, r.call.RunID, body, mesh.BaseFields()...)
+		short, object, err = r.results.CheckIn(ctx, r.call.RunID, body, mesh.BaseFields()...)
 		if err == nil {
 			return short, object, nil
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // service is what this package is to the mesh.
-const service = "toolexec"
+const service = mesh.ServiceTools
 
 // Worker serves the tools of one group.
 type Worker struct {
@@ -22,7 +22,9 @@ type Worker struct {
 	conn    *mesh.Conn
 	tools   toolbox
 	claims  *mesh.Claims
-	blobs   *mesh.Blobs
+	calls   *mesh.Blobs // bodies of calls that are too large for a message
+	results *mesh.Blobs
+	live    *mesh.Blobs // of partial results
 	loop    *mesh.Loop
 	running *running
 	took    *instrument.Values // of handlers
@@ -39,7 +41,8 @@ func New(ctx context.Context, cfg Config, conn *mesh.Conn, tools ...tool.Tool) (
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{cfg: cfg, conn: conn, tools: box, claims: conn.Claims(), blobs: conn.Blobs(), running: newRunning(),
+	w := &Worker{cfg: cfg, conn: conn, tools: box, claims: conn.Claims(), running: newRunning(),
+		calls: conn.Blobs(crumbs.AreaCall(cfg.Group)), results: conn.Blobs(crumbs.AreaTool(cfg.Group)), live: conn.Blobs(crumbs.AreaLive(cfg.Group)),
 		took: instrument.NewHistogram(conn.Meter, instrument.ToolDuration)}
 	w.loop, err = conn.NewLoop(ctx, mesh.ConsumeConfig{
 		Stream: crumbs.StreamToolCalls, Consumer: mesh.GroupConsumer(cfg.Group),
@@ -87,7 +90,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	// Present until the last call is settled, not only until ctx ends: a holder
 	// that seems gone turns its calls into unknown.
 	present, leave := context.WithCancel(context.WithoutCancel(ctx))
-	gone, err := w.conn.Announce(present, mesh.Presence{Worker: w.cfg.Name, Service: service, Queue: w.cfg.Group})
+	gone, err := w.conn.Announce(present, mesh.Presence{Worker: w.cfg.Name, Service: mesh.ServiceTools, Queue: w.cfg.Group})
 	if err != nil {
 		leave()
 		return err

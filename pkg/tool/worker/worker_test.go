@@ -103,7 +103,7 @@ func TestWorker_Announces(t *testing.T) {
 			}
 		}
 		alive := func() bool {
-			ok, err := l.Conn.Alive(t.Context(), "w1")
+			ok, err := l.Conn.Alive(t.Context(), crumbs.ToolPresence(group, "w1"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -389,7 +389,7 @@ func TestWorker_UnreadableMessageIsDead(t *testing.T) {
 		l.publish(&nats.Msg{Subject: crumbs.ToolCallSubject(group, run), Data: []byte(`[]`)})
 		l.publish(&nats.Msg{Subject: crumbs.ToolCallSubject(group, run), Data: []byte(`{`)})
 		l.quiet(time.Minute)
-		if n := l.messages(crumbs.StreamDead, "dead.TOOLCALLS.run_1.*"); n != 10 {
+		if n := l.messages(crumbs.StreamDead, crumbs.DeadFilter(crumbs.StreamToolCalls, "run_1")); n != 10 {
 			t.Errorf("%d dead letters", n)
 		}
 		l.settled()

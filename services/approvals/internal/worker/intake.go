@@ -49,7 +49,7 @@ func (r *Register) take(ctx context.Context, subject string, header nats.Header,
 	if err != nil {
 		return decision.Approval{}, err
 	}
-	body, err := r.blobs.CheckOut(ctx, event.Data)
+	body, err := r.asked.CheckOut(ctx, event.Data)
 	if err != nil {
 		return decision.Approval{}, err
 	}
@@ -127,7 +127,7 @@ func (r *Register) shorten(ctx context.Context, q crumbs.HumanRequired, ref *cru
 	}
 	if ref == nil {
 		ref = &crumbs.DataRef{Object: mesh.BlobName(q.RunID, body), Bytes: int64(len(body))}
-		if err := r.blobs.Put(ctx, ref.Object, body); err != nil {
+		if err := r.kept.Put(ctx, ref.Object, body); err != nil {
 			return q, err
 		}
 	}
@@ -145,7 +145,10 @@ func (r *Register) whole(ctx context.Context, q crumbs.HumanRequired) (crumbs.Hu
 	if err != nil {
 		return q, fault.From(err)
 	}
-	body, err := r.blobs.CheckOut(ctx, short)
+	body, err := r.asked.CheckOut(ctx, short)
+	if fault.CodeOf(err) == fault.RunNotFound {
+		body, err = r.kept.CheckOut(ctx, short)
+	}
 	if err != nil {
 		return q, err
 	}

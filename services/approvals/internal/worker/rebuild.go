@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/services/approvals/internal/question"
 )
 
@@ -20,8 +20,6 @@ const (
 	markerKey = "_built"
 	// rebuildInFlight is how many rows a rebuild writes at once.
 	rebuildInFlight = 16
-	// crumbWait is how long a replay waits for a crumb that was there before.
-	crumbWait = 10 * time.Second
 )
 
 // EnsureBuilt makes the rows from CRUMBS when the bucket has no marker: it is
@@ -89,7 +87,7 @@ func (r *Register) adoptAll(ctx context.Context) error {
 // adopt records the decision of an open question that already waits in INBOX: it
 // is the one the run will apply, and a second one could not be published.
 func (r *Register) adopt(ctx context.Context, row decision.Approval) error {
-	waiting, err := r.conn.Last(ctx, crumbs.StreamInbox, crumbs.DecisionSubject(row.RunID, row.CheckpointID))
+	waiting, err := r.conn.LastDirect(ctx, crumbs.StreamInbox, crumbs.DecisionSubject(row.RunID, row.CheckpointID))
 	if err != nil || waiting == nil {
 		return err
 	}
@@ -149,39 +147,8 @@ func runHumanCrumbs(run crumbs.RunID) string { return "crumb.*." + string(run) +
 
 // replay visits the crumbs on filter that are stored now, in order.
 func (r *Register) replay(ctx context.Context, filter string, visit func(subject string, header nats.Header, data []byte)) error {
-	last, err := r.conn.Last(ctx, crumbs.StreamCrumbs, filter)
-	if err != nil || last == nil {
-		return err
-	}
-	cons, err := r.conn.JS.OrderedConsumer(ctx, crumbs.StreamCrumbs, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{filter}, DeliverPolicy: jetstream.DeliverAllPolicy,
+	return r.conn.Visit(ctx, mesh.Scan{Stream: crumbs.StreamCrumbs, Filter: filter}, func(m *mesh.Stored) bool {
+		visit(m.Subject, m.Header, m.Data)
+		return true
 	})
-	if err != nil {
-		return unread(filter, err)
-	}
-	all, err := cons.Messages()
-	if err != nil {
-		return unread(filter, err)
-	}
-	defer all.Stop()
-	for {
-		wait, cancel := context.WithTimeout(ctx, crumbWait)
-		m, err := all.Next(jetstream.NextContext(wait))
-		cancel()
-		if err != nil {
-			return unread(filter, err)
-		}
-		meta, err := m.Metadata()
-		if err != nil {
-			return unread(filter, err)
-		}
-		visit(m.Subject(), m.Headers(), m.Data())
-		if meta.Sequence.Stream >= last.Sequence || meta.NumPending == 0 {
-			return nil
-		}
-	}
-}
-
-func unread(filter string, err error) error {
-	return fault.Wrap(fault.Unavailable, err, "crumbs on %s: NATS did not answer: %v", filter, err)
 }

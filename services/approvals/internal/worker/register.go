@@ -6,8 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -28,7 +26,8 @@ const (
 type Register struct {
 	conn   *mesh.Conn
 	bucket *mesh.Bucket
-	blobs  *mesh.Blobs
+	asked  *mesh.Blobs // bodies of crumbs
+	kept   *mesh.Blobs // questions that a row cannot hold and no crumb put aside
 	trust  *decision.Verifier
 
 	answers *instrument.Counter
@@ -36,7 +35,8 @@ type Register struct {
 
 // NewRegister returns a handle; trust says whose decisions a rebuild believes.
 func NewRegister(conn *mesh.Conn, trust *decision.Verifier) *Register {
-	return &Register{conn: conn, bucket: conn.Bucket(crumbs.BucketApprovals), blobs: conn.Blobs(), trust: trust,
+	return &Register{conn: conn, bucket: conn.Bucket(crumbs.BucketApprovals), trust: trust,
+		asked: conn.Blobs(crumbs.AreaCrumb), kept: conn.Blobs(crumbs.AreaApproval),
 		answers: instrument.NewCounter(conn.Meter, instrument.Answers)}
 }
 
@@ -91,40 +91,13 @@ func (r *Register) update(ctx context.Context, id crumbs.CheckpointID, change fu
 // write. Its bound is ctx, not mesh.ListMax: a new question must be found behind
 // any number of settled ones.
 func (r *Register) scan(ctx context.Context, pattern string, visit func(decision.Approval)) error {
-	kv, err := r.conn.JS.KeyValue(ctx, crumbs.BucketApprovals)
-	if err != nil {
-		return unanswered(err)
-	}
-	w, err := kv.Watch(ctx, pattern, jetstream.IgnoreDeletes())
-	if err != nil {
-		return unanswered(err)
-	}
-	defer func() {
-		if err := w.Stop(); err != nil {
-			r.conn.Log.Debug("stop scan", "bucket", crumbs.BucketApprovals, "error", err)
+	return r.bucket.List(ctx, pattern, func(record mesh.Record) bool {
+		row, err := decode(record.Key, record.Value)
+		if err != nil {
+			r.conn.Log.Error("row", "key", record.Key, "error", err)
+			return true
 		}
-	}()
-	for {
-		select {
-		case <-ctx.Done():
-			return unanswered(ctx.Err())
-		case e, ok := <-w.Updates():
-			if !ok {
-				return unanswered(jetstream.ErrConsumerDeleted)
-			}
-			if e == nil { // all that was there when the scan began
-				return nil
-			}
-			row, err := decode(e.Key(), e.Value())
-			if err != nil {
-				r.conn.Log.Error("row", "key", e.Key(), "error", err)
-				continue
-			}
-			visit(row)
-		}
-	}
-}
-
-func unanswered(err error) error {
-	return fault.Wrap(fault.Unavailable, err, "bucket %s: NATS did not answer: %v", crumbs.BucketApprovals, err)
+		visit(row)
+		return true
+	})
 }

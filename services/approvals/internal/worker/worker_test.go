@@ -146,7 +146,7 @@ func TestDesk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		short, _, err := b.conn.Blobs().CheckIn(ctx, "run_large", data, mesh.BaseFields()...)
+		short, _, err := b.conn.Blobs(crumbs.AreaCrumb).CheckIn(ctx, "run_large", data, mesh.BaseFields()...)
 		if err != nil {
 			t.Fatal(err)
 		}

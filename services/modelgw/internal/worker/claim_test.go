@@ -14,6 +14,9 @@ import (
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/worker/gatewaytest"
 )
 
+// claimOfRun1 is the claim of the first model call of run_1.
+const claimOfRun1 = "model." + gatewaytest.Provider + ".run_1.1.m.1"
+
 // A gateway took the claim and died: after AckWait another one runs the call
 // again, and one result is left.
 func TestWorker_P11_RedeliveryRunsAgain(t *testing.T) {
@@ -29,7 +32,7 @@ func TestWorker_P11_RedeliveryRunsAgain(t *testing.T) {
 		if _, err := cons.Next(); err != nil {
 			t.Fatal(err)
 		}
-		start := mesh.Start{Key: "run_1.1.m.1", Worker: "dead", MessageSeq: seq, Effect: crumbs.EffectIdempotent}
+		start := mesh.Start{Key: claimOfRun1, Worker: "dead", MessageSeq: seq, Effect: crumbs.EffectIdempotent}
 		if v, _, err := b.Conn.Claims().Begin(ctx, start); err != nil || v != mesh.VerdictRun {
 			t.Fatalf("claim: %v %v", v, err)
 		}
@@ -43,7 +46,7 @@ func TestWorker_P11_RedeliveryRunsAgain(t *testing.T) {
 			t.Errorf("redelivered after %s, want about AckWait", waited)
 		}
 		stop()
-		claim, err := b.Conn.Claims().Get(ctx, "run_1.1.m.1")
+		claim, err := b.Conn.Claims().Get(ctx, claimOfRun1)
 		if err != nil || claim.Starts != 2 || claim.Worker != "worker-1" {
 			t.Errorf("claim: %+v %v", claim, err)
 		}
@@ -139,7 +142,7 @@ func TestWorker_P5_RevokedBeforeStartNeverAnswers(t *testing.T) {
 	t.Parallel()
 	meshtest.Virtual(t, func(t *testing.T) {
 		b := gatewaytest.Start(t)
-		if started, err := b.Conn.Claims().Revoke(context.Background(), "run_1.1.m.1"); err != nil || started {
+		if started, err := b.Conn.Claims().Revoke(context.Background(), claimOfRun1); err != nil || started {
 			t.Fatalf("revoke: %v %v", started, err)
 		}
 		a := says("late")
@@ -170,7 +173,7 @@ func TestWorker_P4_NeverStartsAfterStartBefore(t *testing.T) {
 			t.Fatalf("result of %s, want none of run_1", r.RunID)
 		}
 		stop()
-		claim, err := b.Conn.Claims().Get(context.Background(), "run_1.1.m.1")
+		claim, err := b.Conn.Claims().Get(context.Background(), claimOfRun1)
 		if err != nil || claim.State != "" || a.calls.Load() != 1 {
 			t.Fatalf("claim %+v %v, %d calls", claim, err, a.calls.Load())
 		}
@@ -184,7 +187,7 @@ func TestWorker_P7_Poison(t *testing.T) {
 		b := gatewaytest.Start(t)
 		seq := b.Send(gatewaytest.Call("run_1"))
 		for range mesh.StartsMax {
-			start := mesh.Start{Key: "run_1.1.m.1", Worker: "dead", MessageSeq: seq, Effect: crumbs.EffectIdempotent}
+			start := mesh.Start{Key: claimOfRun1, Worker: "dead", MessageSeq: seq, Effect: crumbs.EffectIdempotent}
 			if v, _, err := b.Conn.Claims().Begin(context.Background(), start); err != nil || v != mesh.VerdictRun {
 				t.Fatalf("claim: %v %v", v, err)
 			}

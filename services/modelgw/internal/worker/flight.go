@@ -116,7 +116,7 @@ const cancelRunToken = 2
 // revoked: the way that needs no ctl.cancel to arrive.
 func (w *Worker) watch(ctx context.Context, f *flight) (stop func()) {
 	return mesh.Every(w.conn.Settings.Heartbeat(), func() {
-		claim, err := w.claims.Get(ctx, f.job.key())
+		claim, err := w.claims.Get(ctx, f.job.claimKey())
 		if err != nil {
 			w.conn.Log.Debug("read claim", "call", f.job.call.CallID, "error", err)
 		}

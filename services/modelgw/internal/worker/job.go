@@ -18,8 +18,13 @@ type job struct {
 	call     crumbs.ModelCall
 }
 
-// key names the attempt, as its claim does.
+// key names the attempt.
 func (j *job) key() string { return j.call.CallID.Attempt(j.call.Attempt) }
+
+// claimKey names the claim of the attempt.
+func (j *job) claimKey() string {
+	return crumbs.ModelClaim(j.queue, j.call.CallID, j.call.Attempt)
+}
 
 // read returns the request of a message. A request that no gateway can ever
 // read is dead; the run's deadline for the call tells the orchestrator.

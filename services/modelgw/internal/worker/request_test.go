@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
@@ -79,7 +81,7 @@ func TestWorker_SegmentsComeFirst(t *testing.T) {
 	ctx := context.Background()
 	put := func(data string) string {
 		name := mesh.BlobName("run_0", []byte(data))
-		if err := b.Conn.Blobs().Put(ctx, name, []byte(data)); err != nil {
+		if err := b.Conn.Blobs(crumbs.AreaCore).Put(ctx, name, []byte(data)); err != nil {
 			t.Fatal(err)
 		}
 		return name
@@ -105,11 +107,11 @@ func TestWorker_SegmentsComeFirst(t *testing.T) {
 	if r := send("run_1", oldest, older); r.Message.Parts[0].Text != "1 2 3 4" {
 		t.Errorf("transcript %q", r.Message.Parts[0].Text)
 	}
-	objects, err := b.Conn.JS.ObjectStore(ctx, crumbs.ObjectsBlobs)
+	objects, err := b.Conn.JS.Stream(ctx, crumbs.StreamBlobs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := objects.Delete(ctx, oldest); err != nil {
+	if err := objects.Purge(ctx, jetstream.WithPurgeSubject(crumbs.BlobFilter(crumbs.AreaCore))); err != nil {
 		t.Fatal(err)
 	}
 	if r := send("run_2", oldest); r.Status != crumbs.StatusOK || r.Message.Parts[0].Text != "1 2 4" {

@@ -111,7 +111,7 @@ func (w *Worker) answer(ctx context.Context, j *job, r crumbs.ModelResult) error
 	if len(body) > answerBytesMax {
 		return w.replace(ctx, j, r, fault.New(fault.PayloadTooLarge, "the answer of provider %s has %d bytes > limit %d; lower maxOutputTokens", j.call.Model.Provider, len(body), answerBytesMax))
 	}
-	short, object, err := w.checkIn(ctx, j.call.RunID, body)
+	short, object, err := w.checkIn(ctx, j, body)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (w *Worker) replace(ctx context.Context, j *job, r crumbs.ModelResult, e *f
 }
 
 // checkIn puts a large result aside, and tries until it is stored or ctx ends.
-func (w *Worker) checkIn(ctx context.Context, run crumbs.RunID, body json.RawMessage) (json.RawMessage, string, error) {
+func (w *Worker) checkIn(ctx context.Context, j *job, body json.RawMessage) (json.RawMessage, string, error) {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
@@ -149,11 +149,11 @@ func (w *Worker) checkIn(ctx context.Context, run crumbs.RunID, body json.RawMes
 			return nil, "", fault.Wrap(fault.ShuttingDown, ctx.Err(), "stopped while a result was put aside")
 		case <-t.C:
 		}
-		short, object, err := w.blobs.CheckIn(ctx, run, body, mesh.BaseFields()...)
+		short, object, err := w.conn.Blobs(crumbs.AreaModel(j.queue)).CheckIn(ctx, j.call.RunID, body, mesh.BaseFields()...)
 		if err == nil || !transient(err) {
 			return short, object, err
 		}
-		w.conn.Log.Warn("result not put aside, repeating", "run", run, "error", err)
+		w.conn.Log.Warn("result not put aside, repeating", "run", j.call.RunID, "error", err)
 		t.Reset(storeRetry)
 	}
 }

@@ -44,7 +44,7 @@ func TestWorker_P5_RevokedInMidStream(t *testing.T) {
 		b.Send(gatewaytest.Call("run_1"))
 		<-started
 		revoked := time.Now()
-		if started, err := b.Conn.Claims().Revoke(context.Background(), "run_1.1.m.1"); err != nil || !started {
+		if started, err := b.Conn.Claims().Revoke(context.Background(), claimOfRun1); err != nil || !started {
 			t.Fatalf("revoke: %v %v", started, err)
 		}
 		if r := b.Result(); r.Status != crumbs.StatusCancelled {
@@ -131,7 +131,7 @@ func TestWorker_P20_ShutdownCostsNoStart(t *testing.T) {
 			stop := serve(t, b, a, func(c *mesh.ConsumeConfig) { c.Grace = time.Second })
 			<-started
 			stop()
-			if c, err := b.Conn.Claims().Get(context.Background(), "run_1.1.m.1"); err != nil || c.State != mesh.ClaimReleased || c.Starts != 0 {
+			if c, err := b.Conn.Claims().Get(context.Background(), claimOfRun1); err != nil || c.State != mesh.ClaimReleased || c.Starts != 0 {
 				t.Fatalf("claim %+v, %v", c, err)
 			}
 		}

@@ -47,7 +47,7 @@ type Worker struct {
 	conn     *mesh.Conn
 	live     jetstream.JetStream // of deltas
 	claims   *mesh.Claims
-	blobs    *mesh.Blobs
+	blobs    *mesh.Blobs // calls and segments, as the orchestrator wrote them
 	adapters map[string]Adapter
 	tracer   trace.Tracer
 	flights  *flights
@@ -63,7 +63,7 @@ func New(d Deps) (*Worker, error) {
 		return nil, err
 	}
 	return &Worker{
-		conn: d.Conn, live: live, claims: d.Conn.Claims(), blobs: d.Conn.Blobs(), adapters: d.Adapters, tracer: d.Tracer,
+		conn: d.Conn, live: live, claims: d.Conn.Claims(), blobs: d.Conn.Blobs(crumbs.AreaCore), adapters: d.Adapters, tracer: d.Tracer,
 		flights:  newFlights(),
 		segments: lru.New[string, []crumbs.Message](segmentBytesMax),
 		answered: lru.New[string, uint64](answeredMax),
@@ -116,8 +116,8 @@ func (w *Worker) handle(ctx context.Context, j *job) error {
 func (w *Worker) claim(ctx context.Context, f *flight, adapter Adapter) error {
 	j := f.job
 	verdict, hold, err := w.claims.Begin(ctx, mesh.Start{
-		Key: j.key(), Worker: j.worker, MessageSeq: j.sequence, Effect: crumbs.EffectIdempotent,
-		Past: !time.Now().Before(j.call.DeadlineAt.Time), Alive: w.conn.Alive,
+		Key: j.claimKey(), Worker: j.worker, MessageSeq: j.sequence, Effect: crumbs.EffectIdempotent,
+		Past: !time.Now().Before(j.call.DeadlineAt.Time), Alive: w.alive(j.queue),
 	})
 	if err != nil {
 		return err
@@ -132,6 +132,13 @@ func (w *Worker) claim(ctx context.Context, f *flight, adapter Adapter) error {
 	default: // dropped: a second request, or revoked; `unknown` is no verdict on an idempotent call
 		w.conn.Log.Debug("model call dropped", "call", j.call.CallID, "attempt", j.call.Attempt)
 		return nil
+	}
+}
+
+// alive reports whether another gateway of an instance is present.
+func (w *Worker) alive(provider string) func(context.Context, string) (bool, error) {
+	return func(ctx context.Context, worker string) (bool, error) {
+		return w.conn.Alive(ctx, crumbs.ModelPresence(provider, worker))
 	}
 }
 
@@ -171,7 +178,7 @@ func (w *Worker) giveBack(ctx context.Context, j *job, hold *mesh.Hold, cause er
 	case err != nil:
 		w.conn.Log.Warn("claim not given back; the start counts", "call", j.call.CallID, "attempt", j.call.Attempt, "error", err)
 	case !back:
-		claim, err := w.claims.Get(ctx, j.key())
+		claim, err := w.claims.Get(ctx, j.claimKey())
 		if err == nil && claim.State == mesh.ClaimRevoked {
 			return j.cancelled(), nil
 		}

@@ -150,7 +150,7 @@ func (e *Endpoints) tools(ctx context.Context, _ json.RawMessage) (any, error) {
 	present := map[string]int{}
 	if err := e.Conn.Bucket(crumbs.BucketWorkers).List(ctx, ">", func(r mesh.Record) bool {
 		var p mesh.Presence
-		if json.Unmarshal(r.Value, &p) == nil && p.Service == "toolexec" {
+		if json.Unmarshal(r.Value, &p) == nil && p.Service == mesh.ServiceTools && strings.HasPrefix(r.Key, crumbs.ToolKeys(p.Queue)) {
 			present[p.Queue]++
 		}
 		return true

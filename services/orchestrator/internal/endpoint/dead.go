@@ -44,6 +44,9 @@ func (e *Endpoints) deadList(ctx context.Context, body json.RawMessage) (any, er
 	page, more := crumbs.DeadPage{Letters: []crumbs.DeadLetter{}}, false
 	err = e.Conn.DeadLetters(ctx, crumbs.DeadFilter(r.Stream, r.RunID), from, before, func(s mesh.Stored, bytes int) {
 		l := letter(s)
+		if r.Stream != "" && l.Stream != r.Stream {
+			return
+		}
 		l.Bytes, l.Reason = int64(bytes), clip(l.Reason, deadReasonMax)
 		if page.Letters = append(page.Letters, l); len(page.Letters) > 2*limit {
 			page.Letters, more = slices.Delete(page.Letters, 0, len(page.Letters)-limit), true
@@ -115,6 +118,11 @@ func letter(s mesh.Stored) crumbs.DeadLetter {
 	h := s.Header.Get
 	l := crumbs.DeadLetter{ID: s.Sequence, Stream: h(crumbs.DeadStream), Subject: h(crumbs.DeadOfSubject), RunID: crumbs.DeadRun(s.Subject),
 		Code: fault.Code(h(crumbs.DeadCode)), Reason: h(crumbs.DeadReason), By: h(crumbs.DeadBy), Status: crumbs.DeadOpen, At: crumbs.At(s.Time)}
+	if label := crumbs.Token(s.Subject, 1); label != crumbs.DeadLabel(l.Stream, l.Subject) {
+		// Who may give up one queue's messages speaks for no other stream.
+		l.Stream, _, _ = strings.Cut(label, "-")
+		l.Subject = ""
+	}
 	l.Sequence, _ = strconv.ParseUint(h(crumbs.DeadSequence), 10, 64) // 0: it does not say
 	l.Deliveries, _ = strconv.Atoi(h(crumbs.DeadDeliveries))
 	l.Of, _ = strconv.ParseUint(h(crumbs.DeadOf), 10, 64)
@@ -153,7 +161,7 @@ func (e *Endpoints) dead(ctx context.Context, id uint64) (*mesh.Stored, crumbs.D
 		return nil, crumbs.DeadLetter{}, fault.New(fault.DeadLetterNotFound, "no dead letter %d is kept", id)
 	}
 	l := letter(*s)
-	whole, err := e.Conn.Blobs().CheckOut(ctx, s.Data)
+	whole, err := e.Conn.Blobs(crumbs.DeadArea(s.Subject)).CheckOut(ctx, s.Data)
 	if err != nil {
 		return nil, l, err
 	}

@@ -109,12 +109,15 @@ func (e *Endpoints) order(ctx context.Context, o order) (any, error) {
 	if state.Status.Ended() {
 		return nil, ended(state)
 	}
-	attempt, once, err := e.inFlight(ctx, state, o)
+	f, err := e.inFlight(ctx, state, o)
 	if err != nil {
 		return nil, err
 	}
-	o.attempt = attempt
-	if err := e.revoke(ctx, o, once); err != nil {
+	if err := f.fits(o.letter); err != nil {
+		return nil, err
+	}
+	o.attempt = f.attempt
+	if err := e.revoke(ctx, o, f); err != nil {
 		return nil, err
 	}
 	if err := e.tell(ctx, o); err != nil {
@@ -163,20 +166,58 @@ func (e *Endpoints) receipt(o order, attempt int) crumbs.DeadReceipt {
 	return r
 }
 
+// flight is an attempt in flight.
+type flight struct {
+	attempt int
+	queue   string // group or provider instance
+	model   bool
+	once    bool
+}
+
+func (f flight) claim(call crumbs.CallID) string {
+	if f.model {
+		return crumbs.ModelClaim(f.queue, call, f.attempt)
+	}
+	return crumbs.ToolClaim(f.queue, call, f.attempt)
+}
+
+func (f flight) presence(worker string) string {
+	if f.model {
+		return crumbs.ModelPresence(f.queue, worker)
+	}
+	return crumbs.ToolPresence(f.queue, worker)
+}
+
+// fits refuses a letter about a call of another queue than the letter's own: its
+// author may speak for that one only.
+func (f flight) fits(letter *mesh.Stored) error {
+	if letter == nil {
+		return nil
+	}
+	if _, queue, ok := strings.Cut(crumbs.Token(letter.Subject, 1), "-"); ok && queue != f.queue {
+		return fault.New(fault.RedriveRefused, "letter %d is of the queue of %s, and the call it names is of %s's: it was not given up there; name the call by its id", letter.Sequence, queue, f.queue)
+	}
+	return nil
+}
+
 // inFlight finds the attempt that an order is about. It fails with CALL_SETTLED when
 // it is over, and says what to do with what is no call in flight.
-func (e *Endpoints) inFlight(ctx context.Context, s core.State, o order) (attempt int, once bool, err error) {
+func (e *Endpoints) inFlight(ctx context.Context, s core.State, o order) (flight, error) {
 	settled := func(format string, args ...any) error {
 		return fault.New(fault.CallSettled, "call %s: %s", o.call, fmt.Sprintf(format, args...))
 	}
 	if m := s.Model; m != nil && m.ID == o.call {
 		switch {
 		case o.action == crumbs.OrderAnswer:
-			return 0, false, fault.New(fault.RedriveRefused, "call %s is a model's: nobody answers in its place; redrive it, or cancel the run", o.call)
+			return flight{}, fault.New(fault.RedriveRefused, "call %s is a model's: nobody answers in its place; redrive it, or cancel the run", o.call)
 		case o.attempt != 0 && o.attempt != m.Attempt:
-			return 0, false, settled("attempt %d is over, attempt %d is in flight", o.attempt, m.Attempt)
+			return flight{}, settled("attempt %d is over, attempt %d is in flight", o.attempt, m.Attempt)
 		}
-		return m.Attempt, false, nil
+		d, err := e.Registry.Definition(ctx, s.Run.Agent, s.Run.Revision)
+		if err != nil {
+			return flight{}, err
+		}
+		return flight{attempt: m.Attempt, queue: d.Model.Provider, model: true}, nil
 	}
 	for _, c := range s.Calls {
 		if c.ID != o.call {
@@ -184,33 +225,33 @@ func (e *Endpoints) inFlight(ctx context.Context, s core.State, o order) (attemp
 		}
 		switch {
 		case c.Phase == core.Asking:
-			return 0, false, fault.New(fault.RedriveRefused, "call %s waits for a person: answer it with `crumb approvals`", o.call)
+			return flight{}, fault.New(fault.RedriveRefused, "call %s waits for a person: answer it with `crumb approvals`", o.call)
 		case c.Phase == core.Settled:
-			return 0, false, settled("it has its outcome: %s", c.Outcome)
+			return flight{}, settled("it has its outcome: %s", c.Outcome)
 		case o.attempt != 0 && o.attempt != c.Attempt:
-			return 0, false, settled("attempt %d is over, attempt %d is in flight", o.attempt, c.Attempt)
+			return flight{}, settled("attempt %d is over, attempt %d is in flight", o.attempt, c.Attempt)
 		case s.Stop != nil && o.action == crumbs.OrderRedrive:
-			return 0, false, fault.New(fault.RedriveRefused, "run %s is stopping: it sends nothing any more", s.Run.ID)
+			return flight{}, fault.New(fault.RedriveRefused, "run %s is stopping: it sends nothing any more", s.Run.ID)
 		}
 		set, err := e.Registry.ToolSet(ctx, s.Run.ToolSet)
 		if err != nil {
-			return 0, false, err
+			return flight{}, err
 		}
 		tool, ok := set.Lookup(c.Leaf)
-		return c.Attempt, !ok || tool.Effect == crumbs.EffectOnce, nil
+		return flight{attempt: c.Attempt, queue: tool.Group, once: !ok || tool.Effect == crumbs.EffectOnce}, nil
 	}
-	return 0, false, settled("the run is at step %d and does not wait for it", s.Step)
+	return flight{}, settled("the run is at step %d and does not wait for it", s.Step)
 }
 
 // revoke forbids the attempt to start. One that had started is left alone unless
 // force is given, or its holder is gone and what is ordered cannot repeat an effect.
-func (e *Endpoints) revoke(ctx context.Context, o order, once bool) error {
-	key, claims := o.call.Attempt(o.attempt), e.Conn.Claims()
+func (e *Endpoints) revoke(ctx context.Context, o order, f flight) error {
+	key, claims := f.claim(o.call), e.Conn.Claims()
 	claim, err := claims.RevokeUnstarted(ctx, key)
 	if err != nil || claim.State != mesh.ClaimStarted {
 		return err
 	}
-	alive, err := e.Conn.Alive(ctx, claim.Worker)
+	alive, err := e.Conn.Alive(ctx, f.presence(claim.Worker))
 	if err != nil {
 		return err
 	}
@@ -218,7 +259,7 @@ func (e *Endpoints) revoke(ctx context.Context, o order, once bool) error {
 	switch {
 	case alive:
 		risk = "is present and may be working on it"
-	case o.action == crumbs.OrderRedrive && once:
+	case o.action == crumbs.OrderRedrive && f.once:
 		risk = "is gone: whether the effect happened is not known, and the call must not happen twice"
 	}
 	if risk != "" && !o.force {
@@ -277,7 +318,7 @@ func (e *Endpoints) became(ctx context.Context, o order) (crumbs.DeadReceipt, er
 			receipt.Already = false
 			return receipt, nil
 		}
-		if _, _, err := e.inFlight(ctx, s, o); err != nil || s.Status.Ended() {
+		if _, err := e.inFlight(ctx, s, o); err != nil || s.Status.Ended() {
 			if err == nil {
 				err = ended(s)
 			}

@@ -106,7 +106,7 @@ func (e *Endpoints) newestEdit(ctx context.Context, s *mesh.Stored, l crumbs.Dea
 	if err != nil || n == nil {
 		return s, l, err
 	}
-	whole, err := e.Conn.Blobs().CheckOut(ctx, n.Data)
+	whole, err := e.Conn.Blobs(crumbs.DeadArea(n.Subject)).CheckOut(ctx, n.Data)
 	edited := *s
 	edited.Data, edited.Header = whole, n.Header
 	return &edited, l, err

@@ -175,7 +175,7 @@ func (e *Endpoints) get(ctx context.Context, body json.RawMessage) (any, error) 
 	}
 	v := view(s)
 	if s.Result != nil && s.Result.Output.Ref != "" {
-		if v.Output, err = e.Conn.Blobs().Get(ctx, s.Result.Output.Ref); err != nil {
+		if v.Output, err = e.Conn.Blobs(crumbs.AreaCore).Get(ctx, s.Result.Output.Ref); err != nil {
 			return nil, err
 		}
 		if len(v.Output) > mesh.InlineMax {

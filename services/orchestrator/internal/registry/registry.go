@@ -91,7 +91,7 @@ func (r *Registry) announce(e jetstream.KeyValueEntry) {
 	defer r.mu.Unlock()
 	r.generation++
 	var a agent.Announcement
-	if e.Operation() != jetstream.KeyValuePut || json.Unmarshal(e.Value(), &a) != nil {
+	if e.Operation() != jetstream.KeyValuePut || json.Unmarshal(e.Value(), &a) != nil || a.Key() != e.Key() {
 		delete(r.announced, e.Key())
 		return
 	}

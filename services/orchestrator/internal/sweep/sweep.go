@@ -199,7 +199,7 @@ func (s *Sweeper) move(ctx context.Context, stream string, m *mesh.Stored, why s
 		lost = fault.New(fault.ModelError, "no model gateway will take the call: %s", why)
 	}
 	if call != "" && call.Run() == run {
-		held, waits, err := s.stands(ctx, call, attempt)
+		held, waits, err := s.stands(ctx, m.Subject, call, attempt)
 		if err != nil || held {
 			return err
 		}
@@ -242,7 +242,7 @@ func callOf(m *mesh.Stored) (crumbs.CallID, int) {
 
 // stands says whether somebody who is present holds the attempt, and whether its
 // run still waits for it.
-func (s *Sweeper) stands(ctx context.Context, call crumbs.CallID, attempt int) (held, waits bool, err error) {
+func (s *Sweeper) stands(ctx context.Context, subject string, call crumbs.CallID, attempt int) (held, waits bool, err error) {
 	r, err := s.conn.Bucket(crumbs.BucketRuns).Get(ctx, string(call.Run()))
 	if err != nil {
 		return false, false, err
@@ -257,10 +257,10 @@ func (s *Sweeper) stands(ctx context.Context, call crumbs.CallID, attempt int) (
 	if len(core.Settles(core.Pinned{}, state, core.Event{Kind: core.Ordered, Order: &crumbs.RunOrder{CallID: call, Attempt: attempt}})) == 0 {
 		return false, false, nil
 	}
-	claim, err := s.conn.Claims().Get(ctx, call.Attempt(attempt))
+	claim, err := s.conn.Claims().Get(ctx, crumbs.ClaimOf(subject, call, attempt))
 	if err != nil || claim.State != mesh.ClaimStarted {
 		return false, true, err
 	}
-	held, err = s.conn.Alive(ctx, claim.Worker)
+	held, err = s.conn.Alive(ctx, crumbs.PresenceOf(subject, claim.Worker))
 	return held, true, err
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -71,11 +72,11 @@ func (w *Worker) crumb(ctx context.Context, s core.State, c core.Crumb) (*nats.M
 	body := c.Body.Inline
 	if c.Body.Ref != "" {
 		var err error
-		if body, err = w.blobs.Get(ctx, c.Body.Ref); err != nil {
+		if body, err = w.bodies.Get(ctx, c.Body.Ref); err != nil {
 			return nil, err
 		}
 	}
-	body, ref, err := w.blobs.CheckIn(ctx, s.Run.ID, body, mesh.BaseFields()...)
+	body, ref, err := w.bodies.CheckIn(ctx, s.Run.ID, body, mesh.BaseFields()...)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,7 @@ func (w *Worker) sendAll(ctx context.Context, s core.State, commands []core.Comm
 }
 
 func (w *Worker) send(ctx context.Context, s core.State, cmd core.Command) error {
-	body, ref, err := w.blobs.CheckIn(ctx, s.Run.ID, cmd.Body, mesh.BaseFields()...)
+	body, ref, err := w.aside(cmd.Subject).CheckIn(ctx, s.Run.ID, cmd.Body, mesh.BaseFields()...)
 	if err != nil {
 		return err
 	}
@@ -158,4 +159,14 @@ func (w *Worker) send(ctx context.Context, s core.State, cmd core.Command) error
 	}
 	_, err = w.conn.Publish(ctx, msg, opts...)
 	return err
+}
+
+// aside is where the body of a command goes that is too large for a message: where
+// the workers of its group, and no others, may read it.
+func (w *Worker) aside(subject string) *mesh.Blobs {
+	if group, ok := strings.CutPrefix(subject, "tool.call."); ok {
+		group, _, _ = strings.Cut(group, ".")
+		return w.conn.Blobs(crumbs.AreaCall(group))
+	}
+	return w.blobs
 }

@@ -83,7 +83,11 @@ func (w *Worker) revoke(ctx context.Context, pending []core.Pending) (map[string
 		if p.Attempt == 0 {
 			continue // a question has no claim
 		}
-		started, err := w.claims.Revoke(ctx, p.Key())
+		if p.Queue == "" {
+			found[p.Key()] = true // what the run was pinned to is gone, and with it whose claim this is
+			continue
+		}
+		started, err := w.claims.Revoke(ctx, claimKey(p))
 		if err != nil {
 			return nil, err
 		}
@@ -91,6 +95,13 @@ func (w *Worker) revoke(ctx context.Context, pending []core.Pending) (map[string
 		found[p.Key()] = started || time.Since(p.SentAt.Time) > w.conn.Settings.ClaimTTL
 	}
 	return found, nil
+}
+
+func claimKey(p core.Pending) string {
+	if p.Model {
+		return crumbs.ModelClaim(p.Queue, p.Call, p.Attempt)
+	}
+	return crumbs.ToolClaim(p.Queue, p.Call, p.Attempt)
 }
 
 // admit checks a request against its agent and pins revision and tool set.

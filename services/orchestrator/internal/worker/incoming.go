@@ -154,7 +154,7 @@ func (w *Worker) body(ctx context.Context, d *mesh.Delivery, n int, out any) (cr
 	if err != nil {
 		return run, mesh.Dead(run, err)
 	}
-	data, err := w.blobs.CheckOut(ctx, e.Data)
+	data, err := w.conn.Blobs(areaOf(d.Subject)).CheckOut(ctx, e.Data)
 	if err != nil {
 		if fault.CodeOf(err) == fault.Unavailable {
 			return run, err
@@ -165,6 +165,21 @@ func (w *Worker) body(ctx context.Context, d *mesh.Delivery, n int, out any) (cr
 		return run, mesh.Dead(run, fault.Wrap(fault.InvalidMessage, err, "%s: the body is not what its subject says", d.Subject))
 	}
 	return run, nil
+}
+
+// areaOf is where the author of a message puts a large body: the subject says who
+// that is.
+func areaOf(subject string) crumbs.Area {
+	queue := crumbs.Token(subject, 2)
+	switch {
+	case strings.HasPrefix(subject, "tool.result."):
+		return crumbs.AreaTool(queue)
+	case strings.HasPrefix(subject, "model.result."):
+		return crumbs.AreaModel(queue)
+	case strings.HasPrefix(subject, "approval.decision."):
+		return crumbs.AreaApproval
+	}
+	return crumbs.AreaCore
 }
 
 func (w *Worker) decodeControl(d *mesh.Delivery) (*incoming, error) {

@@ -17,7 +17,7 @@ func PublishOrder(ctx context.Context, conn *mesh.Conn, o crumbs.RunOrder) error
 	if err != nil {
 		return fault.From(err)
 	}
-	short, object, err := conn.Blobs().CheckIn(ctx, o.RunID, data, mesh.BaseFields()...)
+	short, object, err := conn.Blobs(crumbs.AreaCore).CheckIn(ctx, o.RunID, data, mesh.BaseFields()...)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,8 @@ type Worker struct {
 	registry *registry.Registry
 	runs     *mesh.Bucket
 	claims   *mesh.Claims
-	blobs    *mesh.Blobs
+	blobs    *mesh.Blobs // values of records, transcripts, model calls
+	bodies   *mesh.Blobs // of crumbs: whoever follows reads them
 	cache    *cache
 	locks    *locks
 	log      *slog.Logger
@@ -79,7 +80,7 @@ func New(conn *mesh.Conn, reg *registry.Registry, cfg Config) *Worker {
 		cfg.At = func(Point, crumbs.RunID) {}
 	}
 	return &Worker{conn: conn, cfg: cfg, registry: reg, runs: conn.Bucket(crumbs.BucketRuns), claims: conn.Claims(),
-		blobs: conn.Blobs(), cache: newCache(cacheRuns), locks: newLocks(), log: conn.Log, measured: newMeasured(conn.Meter)}
+		blobs: conn.Blobs(crumbs.AreaCore), bodies: conn.Blobs(crumbs.AreaCrumb), cache: newCache(cacheRuns), locks: newLocks(), log: conn.Log, measured: newMeasured(conn.Meter)}
 }
 
 // Health returns STATE_TOO_NEW once a record of a newer release was met.
@@ -312,8 +313,16 @@ func safely(p core.Pinned, s core.State, e core.Event) (next core.State, err err
 
 // write stores blobs, then the State with its Outbox, by compare-and-set.
 func (w *Worker) write(ctx context.Context, e *entry, next core.State) (*entry, error) {
+	bodies := map[string]bool{}
+	for _, c := range next.Outbox.Crumbs {
+		bodies[c.Body.Ref] = true
+	}
 	for _, b := range next.Blobs {
-		if err := w.blobs.Put(ctx, b.Name, b.Data); err != nil {
+		area := w.blobs
+		if bodies[b.Name] {
+			area = w.bodies
+		}
+		if err := area.Put(ctx, b.Name, b.Data); err != nil {
 			return nil, err
 		}
 	}

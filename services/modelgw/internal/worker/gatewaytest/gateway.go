@@ -55,7 +55,7 @@ func User(text string) crumbs.Message {
 func (b *Bench) Message(call crumbs.ModelCall) *nats.Msg {
 	b.t.Helper()
 	body := b.marshal(call)
-	short, object, err := b.Conn.Blobs().CheckIn(context.Background(), call.RunID, body, mesh.BaseFields()...)
+	short, object, err := b.Conn.Blobs(crumbs.AreaCore).CheckIn(context.Background(), call.RunID, body, mesh.BaseFields()...)
 	b.check(err)
 	msg, err := crumbs.Event{
 		ID: call.CallID.Attempt(call.Attempt), Source: crumbs.Source("orchestrator"), Type: crumbs.CEType(crumbs.TypeModelCall),
@@ -112,7 +112,7 @@ func (b *Bench) Result() Answer {
 	a := Answer{Header: m.Headers()}
 	a.Event, err = crumbs.ReadEvent(m.Headers(), m.Data())
 	b.check(err)
-	body, err := b.Conn.Blobs().CheckOut(ctx, a.Event.Data)
+	body, err := b.Conn.Blobs(crumbs.AreaModel(Provider)).CheckOut(ctx, a.Event.Data)
 	b.check(err)
 	b.check(crumbs.Decode(crumbs.TypeModelResult, body, &a.ModelResult))
 	if want := crumbs.ModelResultSubject(Provider, a.CallID, a.Attempt); m.Subject() != want {
