@@ -10,14 +10,19 @@ import (
 // and numbers, raw itself when there is none. A number with a secret in it becomes
 // a string. The document stays valid; what is none is masked as a text.
 func (m *Masker) JSON(raw json.RawMessage) json.RawMessage {
-	if m == nil || len(raw) == 0 {
+	if m == nil {
 		return raw
 	}
+	return m.document(raw, m.Text)
+}
+
+// document masks each string, key and number of raw with mask.
+func (m *Masker) document(raw json.RawMessage, mask func(string) string) json.RawMessage {
 	var out bytes.Buffer
 	kept := 0
 	for i := 0; i < len(raw); {
 		end := token(raw, i)
-		if masked, changed := m.token(raw[i:end]); changed {
+		if masked, changed := masked(raw[i:end], mask); changed {
 			out.Write(raw[kept:i])
 			out.WriteString(masked)
 			kept = end
@@ -55,34 +60,32 @@ func token(raw []byte, i int) int {
 	return i + 1
 }
 
-// token masks one string or number.
-func (m *Masker) token(t []byte) (masked string, changed bool) {
+// masked is one string or number, masked.
+func masked(t []byte, mask func(string) string) (again string, changed bool) {
 	if len(t) < headLen {
 		return "", false
 	}
-	if t[0] != '"' {
-		text := m.Text(string(t))
-		return `"` + text + `"`, text != string(t)
+	text := string(t)
+	switch last := len(t) - 1; {
+	case t[0] != '"': // a number becomes a string
+		again = mask(text)
+		return `"` + again + `"`, again != text
+	case t[last] != '"': // cut off: no JSON
+		again = mask(text)
+		return again, again != text
+	case bytes.IndexByte(t, '\\') < 0:
+		text = text[1:last]
+	case json.Unmarshal(t, &text) != nil:
+		again = mask(text)
+		return again, again != text
 	}
-	if t[len(t)-1] != '"' { // cut off: no JSON
-		text := m.Text(string(t))
-		return text, text != string(t)
-	}
-	if bytes.IndexByte(t, '\\') < 0 {
-		text := m.Text(string(t[1 : len(t)-1]))
-		return `"` + text + `"`, len(text) != len(t)-2 || text != string(t[1:len(t)-1])
-	}
-	var text string
-	if json.Unmarshal(t, &text) != nil {
-		masked := m.Text(string(t))
-		return masked, masked != string(t)
-	}
-	if !m.Finds(text) {
+	again = mask(text)
+	if again == text {
 		return "", false
 	}
-	again, err := json.Marshal(m.Text(text))
+	raw, err := json.Marshal(again)
 	if err != nil { // a string always encodes
 		return `"[secret]"`, true
 	}
-	return string(again), true
+	return string(raw), true
 }

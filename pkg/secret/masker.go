@@ -174,18 +174,24 @@ func (m *Masker) at(s string) (pattern, bool) {
 
 // begins reports whether s is the beginning of a secret and not all of it.
 func (m *Masker) begins(s string) bool {
+	_, ok := m.beginning(s)
+	return ok
+}
+
+// beginning is the longest secret that s is the beginning of.
+func (m *Masker) beginning(s string) (pattern, bool) {
 	if len(s) >= m.longest {
-		return false
+		return pattern{}, false
 	}
 	for _, p := range m.byFirst[s[0]] {
 		if len(p.text) <= len(s) {
-			return false // those that follow are shorter
+			break // those that follow are shorter
 		}
 		if strings.HasPrefix(p.text, s) {
-			return true
+			return p, true
 		}
 	}
-	return false
+	return pattern{}, false
 }
 
 // Finds reports whether s has a secret in it.

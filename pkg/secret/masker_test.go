@@ -319,3 +319,34 @@ func BenchmarkBook_Masker(b *testing.B) {
 		book(b, "A", "s3cr3t-canary-0123456789", "B", "another-secret-of-some-length").Masker()
 	}
 }
+
+// A secret that is cut between two documents is hidden in both, but for a part that
+// is too short to be taken for one.
+func TestMasker_Fragment(t *testing.T) {
+	t.Parallel()
+	const value = "s3cr3t-canary-0123456789"
+	m := book(t, "TOKEN", value).Masker()
+	for cut := range len(value) + 1 {
+		first, err := json.Marshal("It is " + value[:cut])
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := json.Marshal(map[string]string{"rest": value[cut:] + ", she said"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := string(m.Fragment(first)) + string(m.Fragment(second))
+		for i := range len(value) - secret.LengthMin + 1 {
+			if part := value[i : i+secret.LengthMin]; strings.Contains(got, part) {
+				t.Errorf("cut at %d: %q in %s", cut, part, got)
+			}
+		}
+		if !strings.HasPrefix(got, `"It is `) || !strings.HasSuffix(got, `, she said"}`) {
+			t.Errorf("cut at %d: %s", cut, got)
+		}
+	}
+	var none *secret.Masker
+	if got := string(none.Fragment(json.RawMessage(`"x"`))); got != `"x"` {
+		t.Error(got)
+	}
+}

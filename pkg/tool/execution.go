@@ -71,13 +71,12 @@ func (x *execution) run(args json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, x.ctx.Secrets.Masker().Fault(fault.From(err))
 	}
-	return masked(x.ctx.Secrets.Masker(), result)
+	return fits(x.ctx.Secrets.Masker().JSON(result))
 }
 
-// masked is a result or partial without secrets. It fails with PAYLOAD_TOO_LARGE
-// when their names are what makes it too large.
-func masked(m *secret.Masker, v json.RawMessage) (json.RawMessage, error) {
-	v = m.JSON(v)
+// fits refuses a masked result or partial with PAYLOAD_TOO_LARGE: the names of
+// secrets may be longer than they are.
+func fits(v json.RawMessage) (json.RawMessage, error) {
 	if len(v) > ResultMax {
 		return nil, tooLarge(len(v))
 	}
@@ -214,7 +213,7 @@ func (o *outlet) send(v json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if v, err = masked(o.masker(), v); err != nil {
+	if v, err = fits(o.masker().Fragment(v)); err != nil {
 		return err
 	}
 	if o.busy != nil {
