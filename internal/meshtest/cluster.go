@@ -26,7 +26,7 @@ func StartCluster(t testing.TB, opts ...Option) *Mesh {
 	t.Helper()
 	o := newOptions(opts)
 	o.settings.Replicas = nodes
-	m := &Mesh{settings: o.settings, t: t}
+	m := &Mesh{settings: o.settings, log: o.log, t: t}
 	alone.enterReal()
 	t.Cleanup(alone.leaveReal)
 	ports, routes := freePorts(t)

@@ -28,6 +28,7 @@ type Mesh struct {
 
 	settings  mesh.Settings
 	telemetry Telemetry
+	log       *slog.Logger
 	store     string
 	nodes     []*server.Server // of a cluster
 	t         testing.TB
@@ -44,6 +45,7 @@ type options struct {
 	topology  mesh.Topology
 	telemetry Telemetry
 	listen    bool
+	log       *slog.Logger
 }
 
 // Telemetry says where the connection of that name measures and traces, as if it
@@ -57,6 +59,9 @@ func WithTelemetry(t Telemetry) Option { return func(o *options) { o.telemetry =
 func WithSettings(change func(*mesh.Settings)) Option {
 	return func(o *options) { change(&o.settings) }
 }
+
+// WithLog gives every connection this log.
+func WithLog(l *slog.Logger) Option { return func(o *options) { o.log = l } }
 
 // WithTopology names groups and providers.
 func WithTopology(groups, providers []string) Option {
@@ -77,7 +82,7 @@ func WithListener() Option { return func(o *options) { o.listen = true } }
 func Start(t testing.TB, opts ...Option) *Mesh {
 	t.Helper()
 	o := newOptions(opts)
-	m := &Mesh{Virtual: inBubble(), settings: o.settings, telemetry: o.telemetry, store: t.TempDir(), t: t}
+	m := &Mesh{Virtual: inBubble(), settings: o.settings, telemetry: o.telemetry, log: o.log, store: t.TempDir(), t: t}
 	if !m.Virtual {
 		alone.enterReal()
 		t.Cleanup(alone.leaveReal)
@@ -97,7 +102,7 @@ func Start(t testing.TB, opts ...Option) *Mesh {
 }
 
 func newOptions(opts []Option) options {
-	o := options{settings: mesh.DevSettings(), topology: mesh.Topology{Groups: map[string]int{}, Providers: map[string]int{}}}
+	o := options{settings: mesh.DevSettings(), log: Logger(nil), topology: mesh.Topology{Groups: map[string]int{}, Providers: map[string]int{}}}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -126,6 +131,9 @@ func (m *Mesh) observed() Telemetry {
 	return m.telemetry
 }
 
+// Store is the folder of the server's files.
+func (m *Mesh) Store() string { return m.store }
+
 // Settings are those the topology was made with.
 func (m *Mesh) Settings() mesh.Settings { return m.settings }
 
@@ -133,7 +141,7 @@ func (m *Mesh) Settings() mesh.Settings { return m.settings }
 // it sends.
 func (m *Mesh) Connect(name string, wires ...Wire) *mesh.Conn {
 	m.t.Helper()
-	cfg := mesh.ConnectConfig{InProcess: m.door(wires), Name: name, Settings: m.settings, Logger: Logger(m.t)}
+	cfg := mesh.ConnectConfig{InProcess: m.door(wires), Name: name, Settings: m.settings, Logger: m.log}
 	if observe := m.observed(); observe != nil {
 		cfg.Meters, cfg.Traces = observe(name)
 	}

@@ -216,9 +216,11 @@ func TestProgram_F101_OnlyDeclaredVariables(t *testing.T) {
 	}
 }
 
-func TestProgram_ErrorsShowNoSecret(t *testing.T) {
+// What a declared variable holds is in no result and no error, also where the error
+// quotes a part only (F159).
+func TestProgram_F159_NothingShowsASecret(t *testing.T) {
 	t.Parallel()
-	for _, script := range []string{`echo "login with $TOKEN failed" >&2; exit 1`, `echo "$TOKEN"`} {
+	secretive := func(script string) program.Program {
 		p := sh(script)
 		p.Env = []string{"TOKEN"}
 		p.Lookup = func(name string) (string, bool) {
@@ -227,9 +229,22 @@ func TestProgram_ErrorsShowNoSecret(t *testing.T) {
 			}
 			return os.LookupEnv(name)
 		}
-		_, _, err := run(t, p.Tool("p", "d"), `{}`)
-		if f := wantFault(t, err, fault.ToolError, "[TOKEN]"); strings.Contains(f.Message, "s3cret") {
-			t.Errorf("message %q", f.Message)
+		return p
+	}
+	p := secretive(`echo "{\"$TOKEN\":\"$(printf %s "$TOKEN" | base64)\"}"; echo "[\"$TOKEN\"]"`)
+	p.Stream = true
+	got, partials, err := run(t, p.Tool("p", "d"), `{}`)
+	if err != nil || got != `["[TOKEN]"]` || len(partials) != 2 || partials[0] != `{"[TOKEN]":"[TOKEN]"}` {
+		t.Errorf("%s, partials %q, %v", got, partials, err)
+	}
+	for _, script := range []string{
+		`echo "login with $TOKEN failed" >&2; exit 1`, `echo "$TOKEN"`,
+		`printf %0190d 0; echo "$TOKEN$TOKEN"`,                                              // the excerpt ends in the middle
+		`echo "$TOKEN" >&2; yes | tr -d '\n' | head -c 4083 >&2; echo "$TOKEN" >&2; exit 1`, // the end of stderr begins there
+	} {
+		_, _, err := run(t, secretive(script).Tool("p", "d"), `{}`)
+		if f := wantFault(t, err, fault.ToolError, "[TOKEN"); strings.Contains(f.Message, "s3cret") || strings.Contains(f.Message, "cret") {
+			t.Errorf("%s: message %q", script, f.Message)
 		}
 	}
 }
