@@ -41,11 +41,11 @@ func (c *Conn) Serving(ctx context.Context, group string) ([]string, error) {
 	return out, err
 }
 
-// present are the rows of a queue.
-func (c *Conn) present(ctx context.Context, queue string) (all []Presence, err error) {
-	err = c.Bucket(crumbs.BucketWorkers).List(ctx, ">", func(r Record) bool {
+// present are the rows of a group, whose keys only its own workers may write.
+func (c *Conn) present(ctx context.Context, group string) (all []Presence, err error) {
+	err = c.Bucket(crumbs.BucketWorkers).List(ctx, crumbs.ToolKeys(group)+">", func(r Record) bool {
 		var p Presence
-		if json.Unmarshal(r.Value, &p) == nil && p.Queue == queue {
+		if json.Unmarshal(r.Value, &p) == nil && p.Queue == group {
 			all = append(all, p)
 		}
 		return true
