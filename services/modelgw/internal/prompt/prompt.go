@@ -82,13 +82,42 @@ func Fence(call crumbs.CallID, output string) string {
 }
 
 // text is what a model reads of an output: a JSON string without its quotes and
-// escapes, any other document as it is.
+// escapes, any other document as its tool wrote it.
 func text(output json.RawMessage) string {
 	var s string
 	if json.Unmarshal(output, &s) == nil && len(output) > 0 && output[0] == '"' {
 		return s
 	}
-	return string(output)
+	return unescaped(string(output))
+}
+
+// unescaped writes `<`, `>` and `&` of a document as they are: on the wire they are
+// escaped for HTML, of which a model would pay and read six characters each.
+func unescaped(document string) string {
+	var b strings.Builder
+	for {
+		at := strings.IndexByte(document, '\\')
+		if at < 0 || at+1 == len(document) {
+			return b.String() + document
+		}
+		b.WriteString(document[:at])
+		document = document[at:]
+		n := 2 // of an escape; of \u, whose digits are none, too
+		switch document[:min(6, len(document))] {
+		case `\u003c`:
+			b.WriteByte('<')
+			n = 6
+		case `\u003e`:
+			b.WriteByte('>')
+			n = 6
+		case `\u0026`:
+			b.WriteByte('&')
+			n = 6
+		default:
+			b.WriteString(document[:n])
+		}
+		document = document[n:]
+	}
 }
 
 func quoted(s string) json.RawMessage {

@@ -109,6 +109,22 @@ func TestOf_D120_IsTheSameEveryTime(t *testing.T) {
 	}
 }
 
+// A document is shown as its tool wrote it, not as the wire escapes it.
+func TestOf_DocumentsAreReadable(t *testing.T) {
+	t.Parallel()
+	for output, want := range map[string]string{
+		`{"html":"\u003cp\u003ea \u0026 b\u003c/p\u003e"}`: `{"html":"<p>a & b</p>"}`,
+		`["\\u003c", "\\\u003e", "\n", "\u00e9"]`:          `["\\u003c", "\\>", "\n", "\u00e9"]`,
+		`12`: `12`,
+	} {
+		c := call()
+		c.Messages[2].Parts[0].Output = json.RawMessage(output)
+		if _, text := inside(t, outputs(t, prompt.Of(c))[0]); text != want {
+			t.Errorf("%s: %s, want %s", output, text, want)
+		}
+	}
+}
+
 // A fence cannot be closed from inside (delta W19): what reads like its end is
 // changed, and its mark nobody can know who has yet to write what it is made of.
 func TestFence_W19_ImitationsAreHarmless(t *testing.T) {
