@@ -47,7 +47,7 @@ COMPOSE = test/compose
 test-all: asyncapi containers $(NATS) $(HELM) $(KUBECTL_VALIDATE) $(CRDS) $(NATS_SERVER) ## the suites that need more than Go
 	NATS_CLI=$(abspath $(NATS)) HELM=$(abspath $(HELM)) KUBECTL_VALIDATE=$(abspath $(KUBECTL_VALIDATE)) CRDS=$(abspath $(CRDS)) \
 		$(GO) test -race -tags e2e -run '^TestE2E' $(PARALLEL) -timeout 15m $(addprefix ./,$(E2E))
-	cd $(COMPOSE) && NATS_SERVER=$(abspath $(NATS_SERVER)) $(GO) test -race -tags e2e -timeout 15m ./...
+	cd $(COMPOSE) && NATS_CLI=$(abspath $(NATS)) NATS_SERVER=$(abspath $(NATS_SERVER)) $(GO) test -race -tags e2e -timeout 15m ./...
 
 # What builds and runs images, from the system's packages.
 CONTAINERS := buildah podman runc busybox

@@ -389,6 +389,19 @@ func (s *stack) line(name, word string) string {
 	return found
 }
 
+// lose forgets stopped services and what their servers stored.
+func (s *stack) lose(names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		delete(s.started, name)
+		if slices.Contains(nodes, name) {
+			if err := os.RemoveAll(s.volume(name)); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}
+
 // down stops services as `docker compose stop` does, and wants each to end well
 // within its time.
 func (s *stack) down(p *types.Project, names ...string) {
