@@ -54,6 +54,9 @@ func goTypes() map[string]reflect.Type {
 // type.
 func endpointTypes() map[string]reflect.Type {
 	return map[string]reflect.Type{
+		"runs.get":       reflect.TypeFor[crumbs.RunGet](),
+		"runs.explained": reflect.TypeFor[crumbs.RunExplained](),
+
 		"dead.list":    reflect.TypeFor[crumbs.DeadList](),
 		"dead.page":    reflect.TypeFor[crumbs.DeadPage](),
 		"dead.get":     reflect.TypeFor[crumbs.DeadGet](),

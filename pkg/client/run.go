@@ -141,3 +141,14 @@ func (c *Client) Cancel(ctx context.Context, run crumbs.RunID, reason string) (c
 	err := c.request(ctx, crumbs.EndpointRunsCancel, crumbs.RunCancel{RunID: run, Reason: reason}, &reply)
 	return reply, err
 }
+
+// Explain returns what a run waits for, who has that in hand, and what to do. It
+// fails with RUN_NOT_FOUND.
+func (c *Client) Explain(ctx context.Context, run crumbs.RunID) (crumbs.RunExplained, error) {
+	var x crumbs.RunExplained
+	if err := crumbs.CheckRunID("run", string(run)); err != nil {
+		return x, err
+	}
+	err := c.request(ctx, crumbs.EndpointRunsExplain, crumbs.RunGet{RunID: run}, &x)
+	return x, err
+}

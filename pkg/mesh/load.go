@@ -185,16 +185,10 @@ func (c *Conn) Present(ctx context.Context) ([]Presence, error) {
 // false for the consumers of the services themselves.
 func QueueOf(consumer string) (service, queue string, ok bool) {
 	if g, found := strings.CutPrefix(consumer, "group_"); found {
-		return serviceTools, g, true
+		return ServiceTools, g, true
 	}
 	if p, found := strings.CutPrefix(consumer, "provider_"); found {
-		return serviceModels, p, true
+		return ServiceModels, p, true
 	}
 	return "", "", false
 }
-
-// What presents itself as Presence.Service.
-const (
-	serviceTools  = "toolexec"
-	serviceModels = "modelgw"
-)

@@ -49,6 +49,7 @@ type commands struct {
 	Approvals approvalsCommand `cmd:"" help:"Questions to people and their answers."`
 	Runs      runsCommand      `cmd:"" help:"Look at runs, cancel one."`
 	Dead      deadCommand      `cmd:"" help:"What was given up: look at it, redrive it, answer in its place."`
+	Explain   explainCommand   `cmd:"" help:"Say what a run waits for, who has it in hand, and what to do."`
 	Tools     toolsCommand     `cmd:"" help:"Look at the tools that workers announced."`
 	Agents    agentsCommand    `cmd:"" help:"Look at agents, validate and apply a folder of them."`
 	Init      initCommand      `cmd:"" help:"Make the streams, buckets and queues of a mesh on NATS."`

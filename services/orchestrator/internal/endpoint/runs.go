@@ -52,7 +52,7 @@ func (e *Endpoints) Serve() (stop func(), err error) {
 		noun, description string
 		endpoints         []mesh.Endpoint
 	}{
-		{"runs", "start, read, list and cancel runs", []mesh.Endpoint{{Name: "start", Handle: e.start}, {Name: "get", Handle: e.get}, {Name: "list", Handle: e.list}, {Name: "cancel", Handle: e.cancel}}},
+		{"runs", "start, read, explain, list and cancel runs", []mesh.Endpoint{{Name: "start", Handle: e.start}, {Name: "get", Handle: e.get}, {Name: "list", Handle: e.list}, {Name: "explain", Handle: e.explain}, {Name: "cancel", Handle: e.cancel}}},
 		{"agents", "list, read and apply agent definitions", []mesh.Endpoint{{Name: "list", Handle: e.agents}, {Name: "get", Handle: e.agent}, {Name: "apply", Handle: e.apply}}},
 		{"dead", "list, read, edit, redrive and answer what was given up", []mesh.Endpoint{{Name: "list", Handle: e.deadList}, {Name: "get", Handle: e.deadGet},
 			{Name: "edit", Handle: e.deadEdit}, {Name: "redrive", Handle: e.deadRedrive}, {Name: "answer", Handle: e.deadAnswer}}},

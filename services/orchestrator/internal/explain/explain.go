@@ -1,0 +1,286 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/perm"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
+)
+
+// Attempt is what is known of an attempt of a call beside the run's record.
+type Attempt struct {
+	Started  bool // its claim says so
+	Revoked  bool
+	Starts   int
+	Worker   string
+	Alive    bool // the worker is present
+	Message  bool // its command is stored
+	HandedTo bool // … and was handed to a worker
+	Result   bool // its result waits in INBOX
+}
+
+// Queue is what is known of a group or provider.
+type Queue struct {
+	Missing bool // it has no consumer
+	Workers int
+	Pending int64
+}
+
+// Facts are what an explanation is made from.
+type Facts struct {
+	State      core.State
+	Definition *agent.Definition // nil when it cannot be read
+	Tools      *agent.ToolSet    // nil when there is none
+	View       crumbs.RunView
+	Now        time.Time
+	Attempts   map[string]Attempt // by `<call>.<attempt>`
+	Groups     map[string]Queue
+	Providers  map[string]Queue
+	Last       *crumbs.RunLastError
+	Unsent     int
+}
+
+// Run explains.
+func Run(f Facts) crumbs.RunExplained {
+	s := f.State
+	x := crumbs.RunExplained{Run: f.View, At: crumbs.At(f.Now), WaitsFor: []crumbs.RunWait{}, Last: f.Last, Unsent: f.Unsent,
+		Limits:  crumbs.RunLimits{Steps: s.Step, StepsMax: s.Run.MaxSteps, DeadlineAt: s.Run.DeadlineAt},
+		ToolSet: s.Run.ToolSet, Tools: f.tools(), TraceID: s.Run.Trace.TraceID}
+	if !s.Status.Ended() {
+		x.WaitsFor = f.waits()
+		if at := s.Timer.At; !at.IsZero() {
+			x.Timer = &at
+		}
+	}
+	x.Advice, x.Command = f.sum(x.WaitsFor)
+	return x
+}
+
+// sum is what to do about the run: what to do about the wait that a person can
+// shorten most.
+func (f Facts) sum(waits []crumbs.RunWait) (advice, command string) {
+	s := f.State
+	switch {
+	case s.Status == core.Completed:
+		return fmt.Sprintf("it completed after %d steps; nothing is left to do", s.Step), ""
+	case s.Status.Ended():
+		if r := s.Result; r != nil && r.Error != nil {
+			return fmt.Sprintf("it ended as %s with %s: %s; it does not go on: start another run under another id", s.Status, r.Error.Code, r.Error.Message), "crumb watch " + string(s.Run.ID)
+		}
+		return fmt.Sprintf("it ended as %s; it does not go on", s.Status), ""
+	case f.Unsent > 0 && len(waits) == 0:
+		return "what it decided is not all sent; the next message of the run sends it, whichever replica takes that", "crumb doctor"
+	case len(waits) == 0:
+		return "it waits for nothing that its record knows of; the next message of the run moves it", "crumb doctor"
+	}
+	first := slices.MinFunc(waits, func(a, b crumbs.RunWait) int { return cmp.Compare(urgency(a), urgency(b)) })
+	return first.Advice, first.Command
+}
+
+// urgency orders waits: what nobody works on before what somebody does.
+func urgency(w crumbs.RunWait) int {
+	switch {
+	case w.Place == crumbs.PlaceNowhere, w.Place == crumbs.PlaceOrphan:
+		return 0
+	case w.Place == crumbs.PlaceQueue && w.Workers == 0:
+		return 1
+	case w.Kind == crumbs.WaitPerson:
+		return 2
+	case w.Place == crumbs.PlaceQueue:
+		return 3
+	}
+	return 4
+}
+
+func (f Facts) waits() []crumbs.RunWait {
+	out := []crumbs.RunWait{}
+	s := f.State
+	if m := s.Model; m != nil {
+		out = append(out, f.model(m))
+	}
+	if r := s.Retry; r != nil {
+		out = append(out, crumbs.RunWait{Kind: crumbs.WaitRetry, What: f.modelName(), Attempt: r.Attempt, Since: f.lastAt(), Until: r.At,
+			Advice: fmt.Sprintf("attempt %d of the model call is due in %s, as errorHandling.retry of the agent says", r.Attempt, span(r.At.Sub(f.Now)))})
+	}
+	for _, c := range s.Calls {
+		switch c.Phase {
+		case core.Asking:
+			out = append(out, f.person(c))
+		case core.Dispatched:
+			out = append(out, f.call(c))
+		}
+	}
+	return out
+}
+
+// lastAt is when a wait began that has no time of its own.
+func (f Facts) lastAt() crumbs.Time {
+	if f.Last != nil {
+		return f.Last.At
+	}
+	return f.State.Run.StartedAt
+}
+
+func (f Facts) modelName() string {
+	if f.Definition == nil {
+		return "the model"
+	}
+	return f.Definition.Model.Provider + "/" + f.Definition.Model.Model
+}
+
+func (f Facts) model(m *core.ModelCall) crumbs.RunWait {
+	w := crumbs.RunWait{Kind: crumbs.WaitModel, What: f.modelName(), CallID: m.ID, Attempt: m.Attempt, Since: m.SentAt, Until: m.Deadline, StartBefore: m.StartBefore}
+	if f.Definition != nil {
+		w.Queue = f.Definition.Model.Provider
+	}
+	start := fmt.Sprintf("crumb modelgw --provider %s", w.Queue)
+	f.place(&w, f.Providers[w.Queue], "provider", start)
+	return w
+}
+
+func (f Facts) call(c core.Call) crumbs.RunWait {
+	w := crumbs.RunWait{Kind: crumbs.WaitTool, What: c.Leaf, CallID: c.ID, Attempt: c.Attempt, Since: c.SentAt, Until: c.Deadline, StartBefore: c.StartBefore}
+	if e := f.entry(c.Leaf); e != nil {
+		w.Queue = e.Group
+	}
+	if !c.Grace.IsZero() {
+		w.Kind, w.Until = crumbs.WaitStop, c.Grace
+		w.Advice = fmt.Sprintf("call %s was asked to stop and has until %s to report", c.ID, clock(c.Grace))
+		a := f.Attempts[c.ID.Attempt(c.Attempt)]
+		w.Worker, w.Starts = a.Worker, a.Starts
+		return w
+	}
+	f.place(&w, f.Groups[w.Queue], "group", fmt.Sprintf("crumb toolexec --group %s --dir DIR", w.Queue))
+	return w
+}
+
+// place says where an attempt is and what that asks for.
+func (f Facts) place(w *crumbs.RunWait, q Queue, kind, start string) {
+	a := f.Attempts[w.CallID.Attempt(w.Attempt)]
+	w.Workers, w.Pending, w.Worker, w.Starts = q.Workers, q.Pending, a.Worker, a.Starts
+	waited := span(f.Now.Sub(w.Since.Time))
+	call := fmt.Sprintf("call %s (%s)", w.CallID, w.What)
+	switch {
+	case a.Result:
+		w.Place = crumbs.PlaceResult
+		w.Advice, w.Command = call+" is done, its result waits for the orchestrator", "crumb doctor"
+	case a.Started && a.Alive:
+		w.Place = crumbs.PlaceRunning
+		w.Advice = fmt.Sprintf("%s runs on %s for %s%s; it ends by itself at %s", call, w.Worker, waited, again(a.Starts), clock(w.Until))
+	case a.Started:
+		w.Place = crumbs.PlaceOrphan
+		w.Advice = fmt.Sprintf("%s was started on %s, which is gone%s; the next worker of %s %s that takes its message decides by its effect", call, w.Worker, again(a.Starts), kind, w.Queue)
+		if q.Workers == 0 {
+			w.Advice, w.Command = w.Advice+", and none is present: start one", start
+		}
+	case q.Missing:
+		w.Place = crumbs.PlaceNowhere
+		w.Advice, w.Command = fmt.Sprintf("%s is for %s %s, which has no queue any more: make it", call, kind, w.Queue), fmt.Sprintf("crumb init --%s %s", kind, w.Queue)
+	case a.Message && a.HandedTo && q.Workers > 0:
+		w.Place = crumbs.PlaceHand
+		w.Advice = fmt.Sprintf("%s is in the hand of a worker of %s %s and has not started; it may wait for another version of its tool", call, kind, w.Queue)
+	case a.Message && q.Workers == 0:
+		w.Place = crumbs.PlaceQueue
+		w.Advice, w.Command = fmt.Sprintf("%s waits in %s %s for %s: no worker is alive: start one before %s", call, kind, w.Queue, waited, clock(w.StartBefore)), start
+	case a.Message:
+		w.Place = crumbs.PlaceQueue
+		w.Advice = fmt.Sprintf("%s waits in %s %s for %s, with %d messages waiting for %d workers: start more workers if that is too long", call, kind, w.Queue, waited, q.Pending, q.Workers)
+		w.Command = start
+	default:
+		w.Place = crumbs.PlaceNowhere
+		w.Advice = fmt.Sprintf("%s has neither a message in %s %s nor a start: it may be on its way; if not, its deadline ends it at %s", call, kind, w.Queue, clock(w.Until))
+		w.Command = fmt.Sprintf("crumb dead redrive --run %s", f.State.Run.ID)
+	}
+}
+
+// again says how often a call was started, if that is worth saying.
+func again(starts int) string {
+	if starts < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (start %d)", starts)
+}
+
+func (f Facts) person(c core.Call) crumbs.RunWait {
+	w := crumbs.RunWait{Kind: crumbs.WaitPerson, What: c.Leaf, CallID: c.ID, Since: c.Question.AskedAt, Until: c.Question.ExpiresAt}
+	if e := f.entry(c.Leaf); e != nil && e.Human != nil {
+		w.Prompt = e.Human.Prompt
+	}
+	verb, command := "approve", "crumb approvals approve "+string(c.ID)
+	if c.Question.Kind != crumbs.KindApproval {
+		verb, command = "answer", "crumb approvals answer "+string(c.ID)+" VALUE"
+	}
+	w.Advice = fmt.Sprintf("%s waits for a person for %s, until %s: look at it with `crumb approvals show %s`, then %s or reject it", c.Leaf, span(f.Now.Sub(w.Since.Time)), clock(w.Until), c.ID, verb)
+	w.Command = command
+	return w
+}
+
+func (f Facts) entry(leaf string) *agent.Entry {
+	if f.Tools == nil {
+		return nil
+	}
+	e, ok := f.Tools.Lookup(leaf)
+	if !ok {
+		return nil
+	}
+	return e
+}
+
+// tools are those of the pinned set, then those of the definition that permissions
+// kept out of it.
+func (f Facts) tools() []crumbs.RunTool {
+	out, in := []crumbs.RunTool{}, map[string]bool{}
+	if f.Tools != nil {
+		for _, e := range f.Tools.Entries {
+			in[e.PermID] = true
+			q := f.Groups[e.Group]
+			out = append(out, crumbs.RunTool{Tool: e.PermID, Name: e.Leaf, Verdict: string(e.Verdict), Rule: e.Rule, List: listOf(e.Verdict, e.Rule),
+				Group: e.Group, Workers: q.Workers, Pending: q.Pending, Effect: e.Effect})
+		}
+	}
+	if f.Definition == nil {
+		return out
+	}
+	policy, err := perm.Compile(f.Definition.Permissions)
+	if err != nil {
+		return out
+	}
+	for _, t := range f.Definition.Tools {
+		id, err := perm.PermID(t.Origin())
+		if err != nil || in[id] {
+			continue
+		}
+		if d := policy.Decide(t.Origin()); !d.Permitted() {
+			out = append(out, crumbs.RunTool{Tool: id, Verdict: string(d.Verdict), Rule: d.Rule, List: listOf(d.Verdict, d.Rule)})
+		}
+	}
+	return out
+}
+
+// listOf is where the selector stands that decided.
+func listOf(v perm.Verdict, rule string) string {
+	if rule == "" {
+		return ""
+	}
+	return "permissions." + string(v)
+}
+
+// span is a duration for people.
+func span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "no time"
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	}
+	return d.Round(time.Minute).String()
+}
+
+func clock(t crumbs.Time) string { return t.UTC().Format(time.RFC3339) }
