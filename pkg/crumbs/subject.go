@@ -209,6 +209,24 @@ func PresenceOf(subject, worker string) string {
 	return ModelPresence(Token(subject, tokenQueue), worker)
 }
 
+// RunOf is the run that the subject of a message names, "" when it names none: a
+// request's run is in its body.
+func RunOf(subject string) RunID {
+	n := 2
+	switch head, rest, _ := strings.Cut(subject, "."); head {
+	case "run":
+		if strings.HasPrefix(rest, "request.") {
+			return ""
+		}
+	case "model", "tool":
+		n = 3
+	}
+	if run := Token(subject, n); CheckRunID("run", run) == nil {
+		return RunID(run)
+	}
+	return ""
+}
+
 // Token returns the n-th dot-separated token of a subject, "" when there is none.
 func Token(subject string, n int) string {
 	parts := strings.Split(subject, ".")

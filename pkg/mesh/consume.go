@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
 
@@ -58,6 +59,8 @@ type Loop struct {
 	parked   chan *nats.Msg // to a goroutine that waits for its next message
 	waiting  atomic.Int32   // such goroutines
 	started  time.Time
+	panics   panics
+	ask      func(ctx context.Context, d *Delivery, cause error) (crumbs.RunID, error)
 }
 
 // NewLoop binds to a durable consumer. It fails with TOPOLOGY_MISSING naming the
@@ -244,12 +247,13 @@ func (l *Loop) work(ctx context.Context, d *Delivery) error {
 }
 
 // guard is the message boundary: a panic of the handler becomes a transient
-// error, so that one message cannot end the process.
+// error, so that one message cannot end the process; one that panics again and again
+// is given up.
 func (l *Loop) guard(ctx context.Context, d *Delivery) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			l.conn.Log.Error("panic", "subject", d.Subject, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-			err = fault.New(fault.InternalError, "the handler of %s panicked", d.Subject)
+			err = l.panicked(ctx, d)
 		}
 	}()
 	return l.handler(ctx, d)

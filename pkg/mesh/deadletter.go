@@ -141,7 +141,9 @@ func (c *Conn) DeadLetters(ctx context.Context, filter string, from, before uint
 		return unavailable(err, "list "+crumbs.StreamDead)
 	}
 	for left := info.NumPending; left > 0; {
-		batch, err := cons.Fetch(int(min(left, deadBatch)), jetstream.FetchMaxWait(deadWait))
+		pull, cancel := context.WithTimeout(ctx, deadWait)
+		defer cancel() // a pull that is left early must not wait for more
+		batch, err := cons.Fetch(int(min(left, deadBatch)), jetstream.FetchContext(pull))
 		if err != nil {
 			return unavailable(err, "list "+crumbs.StreamDead)
 		}

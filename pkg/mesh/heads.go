@@ -30,7 +30,9 @@ func (b *Bucket) Heads(ctx context.Context, pattern string, visit func(Record) b
 	info := cons.CachedInfo()
 	defer b.dropHeads(ctx, info.Name)
 	for left := info.NumPending; left > 0; {
-		batch, err := cons.Fetch(headsBatch, jetstream.FetchMaxWait(headsWait))
+		pull, cancel := context.WithTimeout(ctx, headsWait)
+		defer cancel() // a pull that is left early must not wait for more
+		batch, err := cons.Fetch(int(min(left, headsBatch)), jetstream.FetchContext(pull))
 		if err != nil {
 			return unavailable(err, "bucket "+b.name)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
 
@@ -89,10 +90,16 @@ func (c *Conn) Remove(ctx context.Context, stream string, sequence uint64) error
 // sweepers is the group of those who hear of used-up deliveries: one of them does.
 const sweepers = "crumbmesh-sweepers"
 
+// OnDead calls f with the subject of each dead letter as it is kept: in one of those
+// who listen.
+func (c *Conn) OnDead(ctx context.Context, f func(subject string)) (stop func(), err error) {
+	return c.listen(ctx, crumbs.DeadFilter("", ""), func(m *nats.Msg) { f(m.Subject) })
+}
+
 // OnUsedUp calls f when the server says that a message of a stream was delivered as
 // often as its consumer does. The server says so once, and only to who listens.
 func (c *Conn) OnUsedUp(ctx context.Context, stream string, f func(sequence uint64, deliveries int)) (stop func(), err error) {
-	sub, err := c.NATS.QueueSubscribe("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES."+stream+".*", sweepers, func(m *nats.Msg) {
+	return c.listen(ctx, "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES."+stream+".*", func(m *nats.Msg) {
 		var a struct {
 			Sequence   uint64 `json:"stream_seq"`
 			Deliveries int    `json:"deliveries"`
@@ -103,13 +110,18 @@ func (c *Conn) OnUsedUp(ctx context.Context, stream string, f func(sequence uint
 		}
 		f(a.Sequence, a.Deliveries)
 	})
+}
+
+// listen subscribes as one of the sweepers, and returns once the server knows.
+func (c *Conn) listen(ctx context.Context, subject string, f nats.MsgHandler) (stop func(), err error) {
+	sub, err := c.NATS.QueueSubscribe(subject, sweepers, f)
 	if err == nil {
 		flush, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		err = c.NATS.FlushWithContext(flush)
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "cannot listen to the advisories of %s", stream)
+		return nil, fault.Wrap(fault.Unavailable, err, "cannot listen on %s", subject)
 	}
 	return func() { _ = sub.Unsubscribe() }, nil
 }

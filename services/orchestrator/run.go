@@ -76,6 +76,7 @@ func bind(ctx context.Context, conn *mesh.Conn, cfg Config, w *worker.Worker) ([
 		if err != nil {
 			return nil, err
 		}
+		l.BeforeGivingUp(w.GiveUp)
 		loops = append(loops, l)
 	}
 	return loops, nil

@@ -7,6 +7,9 @@
 // server says the first once, to who listens; whoever does not hear it finds the
 // message by looking. Any number of replicas may look: a message is kept once, a run
 // is told once, and to remove twice is to remove.
+//
+// It also hears of every dead letter: a worker that gives a call up because nobody
+// can read it tells no run.
 package sweep
 
 import (
@@ -16,13 +19,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
-	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
-	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/worker"
 )
 
 // Bounds of the work and times of a sweep.
@@ -33,6 +33,7 @@ const (
 	perQueueMax  = 256              // messages of a queue that one pass moves
 	queuesMax    = 4096             // queues that are remembered
 	tellMax      = 5 * time.Second  // for one run to be told
+	lettersBack  = 1000             // dead letters that a new process looks back over
 )
 
 // Names tells which queues there should be, whatever consumers there are.
@@ -40,6 +41,9 @@ type Names interface {
 	// Queues returns the filters of the groups and providers that the project and the
 	// announcements name, by stream.
 	Queues(ctx context.Context) (map[string][]string, error)
+	// Definition and ToolSet read what a run is pinned to.
+	Definition(ctx context.Context, id crumbs.AgentID, revision string) (*agent.Definition, error)
+	ToolSet(ctx context.Context, hash string) (*agent.ToolSet, error)
 }
 
 // Sweeper looks through the work queues.
@@ -51,6 +55,7 @@ type Sweeper struct {
 	mu     sync.Mutex
 	stuck  map[place]time.Time // messages below the floor, since
 	absent map[queue]time.Time // queues without a consumer, since; zero: there is one
+	letter uint64              // the last dead letter that was looked at; 0: none yet
 }
 
 type place struct {
@@ -81,6 +86,15 @@ func (s *Sweeper) Run(ctx context.Context) error {
 		}
 		defer stop()
 	}
+	stop, err := s.conn.OnDead(ctx, func(subject string) {
+		if err := s.givenUp(ctx, subject); err != nil && ctx.Err() == nil {
+			s.conn.Log.Warn("sweep", "letter", subject, "error", err)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer stop()
 	t := time.NewTicker(s.every)
 	defer t.Stop()
 	for {
@@ -127,7 +141,7 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 		}
 	}
 	s.stuck = seen
-	return nil
+	return s.letters(ctx)
 }
 
 // all adds to the queues of a stream those whose consumer is gone for longer than
@@ -194,12 +208,13 @@ func (s *Sweeper) look(ctx context.Context, stream string, q mesh.Queue, seen ma
 func (s *Sweeper) move(ctx context.Context, stream string, m *mesh.Stored, why string, deliveries int) error {
 	run := crumbs.RunID(crumbs.Token(m.Subject, 3))
 	call, attempt := callOf(m)
+	of := callOn{subject: m.Subject, trusted: true, call: call, attempt: attempt}
 	lost := fault.New(fault.ToolLost, "no worker will take the call: %s", why)
 	if stream == crumbs.StreamModelCalls {
 		lost = fault.New(fault.ModelError, "no model gateway will take the call: %s", why)
 	}
 	if call != "" && call.Run() == run {
-		held, waits, err := s.stands(ctx, m.Subject, call, attempt)
+		held, waits, err := s.stands(ctx, of)
 		if err != nil || held {
 			return err
 		}
@@ -214,11 +229,7 @@ func (s *Sweeper) move(ctx context.Context, stream string, m *mesh.Stored, why s
 	}
 	s.conn.Log.Warn("call nobody takes", "stream", stream, "run", run, "call", call, "attempt", attempt, "letter", letter, "error", lost)
 	if call != "" && call.Run() == run {
-		tell, cancel := context.WithTimeout(ctx, tellMax)
-		defer cancel()
-		order := crumbs.RunOrder{Type: crumbs.TypeRunOrder, RunID: run, OrderID: "ord_" + uuid.NewString(), CallID: call, Attempt: attempt,
-			Action: crumbs.OrderLost, Error: lost.With("deadLetter", letter)}
-		if err := worker.PublishOrder(tell, s.conn, order); err != nil {
+		if err := s.tell(ctx, of, lost.With("deadLetter", letter)); err != nil {
 			return err
 		}
 	}
@@ -238,29 +249,4 @@ func callOf(m *mesh.Stored) (crumbs.CallID, int) {
 		return "", 0
 	}
 	return body.CallID, body.Attempt
-}
-
-// stands says whether somebody who is present holds the attempt, and whether its
-// run still waits for it.
-func (s *Sweeper) stands(ctx context.Context, subject string, call crumbs.CallID, attempt int) (held, waits bool, err error) {
-	r, err := s.conn.Bucket(crumbs.BucketRuns).Get(ctx, string(call.Run()))
-	if err != nil {
-		return false, false, err
-	}
-	if !r.Exists() {
-		return false, false, nil
-	}
-	state, err := core.Decode(r.Value)
-	if err != nil {
-		return false, true, nil //nolint:nilerr // whoever can read the record decides
-	}
-	if len(core.Settles(core.Pinned{}, state, core.Event{Kind: core.Ordered, Order: &crumbs.RunOrder{CallID: call, Attempt: attempt}})) == 0 {
-		return false, false, nil
-	}
-	claim, err := s.conn.Claims().Get(ctx, crumbs.ClaimOf(subject, call, attempt))
-	if err != nil || claim.State != mesh.ClaimStarted {
-		return false, true, err
-	}
-	held, err = s.conn.Alive(ctx, crumbs.PresenceOf(subject, claim.Worker))
-	return held, true, err
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/crumbmesh/crumbmesh/internal/meshtest"
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/sweep"
 )
 
@@ -17,6 +19,14 @@ import (
 type named map[string][]string
 
 func (n named) Queues(context.Context) (map[string][]string, error) { return n, nil }
+
+func (named) Definition(context.Context, crumbs.AgentID, string) (*agent.Definition, error) {
+	return nil, fault.New(fault.AgentNotFound, "none")
+}
+
+func (named) ToolSet(context.Context, string) (*agent.ToolSet, error) {
+	return nil, fault.New(fault.InternalError, "none")
+}
 
 // A pass moves a bounded number of messages of a queue that is gone, none before the
 // grace, and the next passes the rest; those that wait in a queue that lives stay.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs/jscrumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
 )
@@ -72,7 +74,9 @@ func (w *Worker) crumb(ctx context.Context, s core.State, c core.Crumb) (*nats.M
 	body := c.Body.Inline
 	if c.Body.Ref != "" {
 		var err error
-		if body, err = w.bodies.Get(ctx, c.Body.Ref); err != nil {
+		if body, err = w.bodies.Get(ctx, c.Body.Ref); lost(err) {
+			return w.hollow(s, c)
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -80,6 +84,23 @@ func (w *Worker) crumb(ctx context.Context, s core.State, c core.Crumb) (*nats.M
 	if err != nil {
 		return nil, err
 	}
+	return w.numbered(s, c, body, ref)
+}
+
+// hollow is a crumb whose body is gone before it was sent: its base fields and the
+// reference. The crumbs after it, and the end of the run, do not wait for it.
+func (w *Worker) hollow(s core.State, c core.Crumb) (*nats.Msg, error) {
+	w.log.Error("the body of a crumb is gone", "run", s.Run.ID, "crumb", c.Seq, "type", c.Type, "object", c.Body.Ref)
+	body, err := json.Marshal(crumbs.Base{Type: c.Type, RunID: s.Run.ID, AgentID: s.Run.Agent, SessionID: s.Run.Session, Seq: c.Seq,
+		Timestamp: c.At.UnixMilli(), Step: s.Step, Suspended: s.Status == core.Suspended && c.Seq == s.Seq,
+		DataRef: &crumbs.DataRef{Object: c.Body.Ref, Bytes: int64(c.Body.Bytes)}})
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	return w.numbered(s, c, body, c.Body.Ref)
+}
+
+func (w *Worker) numbered(s core.State, c core.Crumb, body json.RawMessage, ref string) (*nats.Msg, error) {
 	e := w.envelope(s, c.Type, crumbs.CrumbID(s.Run.ID, c.Seq), c.At.Time)
 	e.Sequence, e.DataRef, e.Data = c.Seq, ref, body
 	return e.Message(crumbs.CrumbSubject(s.Run.Agent, s.Run.ID, c.Type))
@@ -107,6 +128,10 @@ func (w *Worker) sendCommands(ctx context.Context, s core.State, in *incoming) e
 			continue // answered; or what it is made of is gone, and its deadline settles it
 		}
 		cmd, ok, err := core.Render(pinned, s, intent, load)
+		if lost(err) {
+			w.log.Error("a command cannot be made: its deadline settles it", "run", s.Run.ID, "call", intent.Call, "error", err)
+			continue
+		}
 		if err != nil {
 			return err
 		}

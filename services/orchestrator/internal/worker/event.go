@@ -88,6 +88,10 @@ func (w *Worker) revoke(ctx context.Context, pending []core.Pending) (map[string
 			continue
 		}
 		started, err := w.claims.Revoke(ctx, claimKey(p))
+		if fault.CodeOf(err) == fault.InternalError { // bytes that are no claim: nobody can start on it either
+			w.log.Error("claim", "call", p.Key(), "error", err)
+			started, err = true, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -117,14 +121,18 @@ func (w *Worker) admit(ctx context.Context, in *incoming, event core.Event) (cor
 	event.Request = req
 	pinned := core.Pinned{Timing: w.cfg.Timing}
 	refuse := func(err error) (core.Event, core.Pinned, error) {
-		if code := fault.CodeOf(err); code == fault.Unavailable || code == fault.ShuttingDown || code == fault.InternalError || code == "" {
+		switch code := fault.CodeOf(err); {
+		case code == fault.Unavailable, code == fault.ShuttingDown:
 			return event, pinned, err
+		case (code == fault.InternalError || code == "") && in.delivery.Count < admissionTries:
+			return event, pinned, err // it may pass; what does not pass is no reason to wait for ever
 		}
 		req.Refused = fault.From(err)
 		return event, pinned, nil
 	}
 	if in.refused != nil {
-		return refuse(in.refused)
+		req.Refused = in.refused
+		return event, pinned, nil
 	}
 	if err := w.supported(r); err != nil {
 		return refuse(err)

@@ -37,14 +37,15 @@ func Points() []Point {
 }
 
 const (
-	cacheRuns     = 4096             // records kept decoded
-	inboxFirst    = time.Second      // a deadline waits this long for the answer that lies in INBOX
-	tooNewRetry   = 5 * time.Second  // a record of a newer release
-	fullPause     = time.Second      // no new requests while a work queue refuses
-	conflictsMax  = 64               // lost compare-and-sets of one message before it is given back
-	admissionWait = 5 * time.Second  // for workers of a tool that is not announced yet
-	startingWait  = 10 * time.Minute // for one that is being built or started
-	admissionAsk  = 500 * time.Millisecond
+	cacheRuns      = 4096             // records kept decoded
+	inboxFirst     = time.Second      // a deadline waits this long for the answer that lies in INBOX
+	tooNewRetry    = 5 * time.Second  // a record of a newer release
+	fullPause      = time.Second      // no new requests while a work queue refuses
+	conflictsMax   = 64               // lost compare-and-sets of one message before it is given back
+	admissionWait  = 5 * time.Second  // for workers of a tool that is not announced yet
+	startingWait   = 10 * time.Minute // for one that is being built or started
+	admissionAsk   = 500 * time.Millisecond
+	admissionTries = 8 // of a request that meets a fault of ours
 )
 
 // Config is what the loop needs beside the mesh.
@@ -300,6 +301,9 @@ func gone(err error) bool {
 	code := fault.CodeOf(err)
 	return code == fault.AgentNotFound || code == fault.InternalError
 }
+
+// lost reports whether a value that the run refers to is not there any more.
+func lost(err error) bool { return fault.CodeOf(err) == fault.RunNotFound }
 
 // safely is the message boundary of the pure core.
 func safely(p core.Pinned, s core.State, e core.Event) (next core.State, err error) {
