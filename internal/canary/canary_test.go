@@ -16,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -37,6 +38,13 @@ const (
 	token    = "s3cr3t-canary-of-a-tool"
 	variable = "v4r1able-canary-of-a-command"
 	key      = "sk-marker-123"
+)
+
+// What a client sends along: baggage that nobody asked for, and what only a tool
+// provider may see. Both are in the client's own message and stay there.
+const (
+	baggage  = "b4ggage-canary"
+	provided = "pr0vided-canary"
 )
 
 // encoded are the forms of a secret that are looked for.
@@ -147,8 +155,8 @@ func leaker(names []string) *agent.Definition {
 	return d
 }
 
-// F158, F159: secrets are let loose, and found nowhere but where they were let.
-func TestCanary_F158_F159_SecretsAreFoundNowhere(t *testing.T) {
+// F158, F159, F160: secrets are let loose, and found nowhere but where they were let.
+func TestCanary_F158_F159_F160_SecretsAreFoundNowhere(t *testing.T) {
 	var log shared
 	spans := tracetest.NewSpanRecorder()
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
@@ -169,7 +177,11 @@ func TestCanary_F158_F159_SecretsAreFoundNowhere(t *testing.T) {
 	}
 	f.Apply([]string{group}, leaker(names))
 
-	f.Start("leaker", "run_1")
+	request(t, f, `{"runId":"run_1"}`)
+	request(t, f, `{"runId":"run_2","toolProviderContext":{"key":"`+provided+`"}}`)
+	if refused := f.WaitEnd("run_2"); !bytes.Contains(refused[len(refused)-1].Body, []byte(fault.NotAvailable)) {
+		t.Errorf("a context for tool providers, of which there are none: %s", refused[len(refused)-1].Body)
+	}
 	asked := question(t, f.WaitSuspended("run_1"))
 	if string(asked.Args) != `{"note":"for [ACME_KEY]"}` {
 		t.Errorf("the question is about %s", asked.Args)
@@ -195,8 +207,14 @@ func TestCanary_F158_F159_SecretsAreFoundNowhere(t *testing.T) {
 			found[form] = secret
 		}
 	}
+	for _, secret := range []string{baggage, provided} {
+		found[secret] = secret
+	}
 	look := func(where string, data []byte) {
 		for form, secret := range found {
+			if (secret == baggage || secret == provided) && strings.Contains(where, crumbs.StreamRequests) {
+				continue
+			}
 			if at := bytes.Index(data, []byte(form)); at >= 0 {
 				t.Errorf("%s: %s as %q: …%q…", where, secret, form, data[max(0, at-120):min(len(data), at+len(form)+20)])
 			}
@@ -226,6 +244,18 @@ func TestCanary_F158_F159_SecretsAreFoundNowhere(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "the token is [TOKEN]") || !strings.Contains(log.String(), "tool panicked") || len(spans.Ended()) < 10 {
 		t.Errorf("%d spans, and a log without what tools log:\n%.4000s", len(spans.Ended()), log.String())
+	}
+}
+
+// request asks for a run with eight kilobytes of baggage.
+func request(t *testing.T, f *fleet.Fleet, body string) {
+	t.Helper()
+	msg := &nats.Msg{Subject: crumbs.RequestSubject("leaker"), Data: []byte(body), Header: nats.Header{
+		"traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+		"baggage":     {"account=" + baggage + ",rest=" + strings.Repeat("x", 8<<10)},
+	}}
+	if _, err := f.Mesh.Conn.Publish(context.Background(), msg); err != nil {
+		t.Fatal(err)
 	}
 }
 
