@@ -7,6 +7,7 @@ import (
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh/access"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 	"github.com/crumbmesh/crumbmesh/pkg/tool/worker"
 	"github.com/crumbmesh/crumbmesh/services/approvals"
@@ -49,10 +50,10 @@ func (s *Service) Kill() {
 	s.stop()
 }
 
-func (f *Fleet) start(name string, run func(ctx context.Context, conn *mesh.Conn, ready func()) error) *Service {
+func (f *Fleet) start(role, name string, run func(ctx context.Context, conn *mesh.Conn, ready func()) error) *Service {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Service{Conn: f.Mesh.Connect(name, f.wires...), Name: name, stop: cancel, done: make(chan error, 1), t: f.t}
+	s := &Service{Conn: f.connect(role, name), Name: name, stop: cancel, done: make(chan error, 1), t: f.t}
 	f.all.mu.Lock()
 	f.all.list = append(f.all.list, s)
 	f.all.mu.Unlock()
@@ -67,10 +68,18 @@ func (f *Fleet) start(name string, run func(ctx context.Context, conn *mesh.Conn
 	return s
 }
 
+// connect connects a service, with the credentials of its role where they matter.
+func (f *Fleet) connect(role, name string) *mesh.Conn {
+	if f.Mesh.Guard != nil {
+		return f.Mesh.ConnectAs(role, f.wires...)
+	}
+	return f.Mesh.Connect(name, f.wires...)
+}
+
 // Orchestrator starts a replica.
 func (f *Fleet) Orchestrator(change ...func(*orchestrator.Config)) *Service {
 	f.t.Helper()
-	return f.start("orchestrator", func(ctx context.Context, conn *mesh.Conn, ready func()) error {
+	return f.start(access.RoleOrchestrator, "orchestrator", func(ctx context.Context, conn *mesh.Conn, ready func()) error {
 		cfg := orchestrator.Config{Verify: f.verifier.Verify, Ready: ready}
 		for _, c := range change {
 			c(&cfg)
@@ -82,7 +91,7 @@ func (f *Fleet) Orchestrator(change ...func(*orchestrator.Config)) *Service {
 // Gateway starts a replica of the model gateway with the provider script.
 func (f *Fleet) Gateway(change ...func(*modelgw.Config)) *Service {
 	f.t.Helper()
-	return f.start("modelgw", func(ctx context.Context, conn *mesh.Conn, ready func()) error {
+	return f.start(access.RoleModels, "modelgw", func(ctx context.Context, conn *mesh.Conn, ready func()) error {
 		cfg := modelgw.Config{Ready: ready}
 		for _, c := range change {
 			c(&cfg)
@@ -94,7 +103,7 @@ func (f *Fleet) Gateway(change ...func(*modelgw.Config)) *Service {
 // Approvals starts a replica of the approvals service.
 func (f *Fleet) Approvals(change ...func(*approvals.Config)) *Service {
 	f.t.Helper()
-	return f.start("approvals", func(ctx context.Context, conn *mesh.Conn, ready func()) error {
+	return f.start(access.RoleApprovals, "approvals", func(ctx context.Context, conn *mesh.Conn, ready func()) error {
 		cfg := approvals.Config{Key: f.Key, Ready: ready}
 		for _, c := range change {
 			c(&cfg)
@@ -115,7 +124,7 @@ func (f *Fleet) Worker(cfg worker.Config, tools ...tool.Tool) *Service {
 	if cfg.Name == "" {
 		cfg.Name = mesh.NewWorkerID(cfg.Group)
 	}
-	return f.start(cfg.Name, func(ctx context.Context, conn *mesh.Conn, ready func()) error {
+	return f.start(access.ToolsRole(cfg.Group), cfg.Name, func(ctx context.Context, conn *mesh.Conn, ready func()) error {
 		cfg.Verify, cfg.Ready = f.verifier.Verify, ready
 		return worker.Run(ctx, cfg, conn, tools...)
 	})

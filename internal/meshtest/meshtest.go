@@ -25,6 +25,7 @@ type Mesh struct {
 	Conn    *mesh.Conn
 	Server  *embedded.Server // of the moment; nil in a cluster
 	Virtual bool             // time is that of a bubble
+	Guard   *Guard           // of StartGuarded
 
 	settings  mesh.Settings
 	telemetry Telemetry
@@ -141,7 +142,11 @@ func (m *Mesh) Settings() mesh.Settings { return m.settings }
 // it sends.
 func (m *Mesh) Connect(name string, wires ...Wire) *mesh.Conn {
 	m.t.Helper()
-	cfg := mesh.ConnectConfig{InProcess: m.door(wires), Name: name, Settings: m.settings, Logger: m.log}
+	return m.connect(name, mesh.ConnectConfig{InProcess: m.door(wires), Name: name, Settings: m.settings, Logger: m.log})
+}
+
+func (m *Mesh) connect(name string, cfg mesh.ConnectConfig) *mesh.Conn {
+	m.t.Helper()
 	if observe := m.observed(); observe != nil {
 		cfg.Meters, cfg.Traces = observe(name)
 	}

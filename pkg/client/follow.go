@@ -74,7 +74,7 @@ func (c *Client) known(ctx context.Context, f following) (bool, error) {
 	if err := crumbs.CheckRunID("run", string(f.Run)); err != nil {
 		return false, err
 	}
-	last, err := jscrumbs.Last(ctx, c.conn, crumbs.RunCrumbsFilter(f.Run))
+	last, err := jscrumbs.LastSeen(ctx, c.conn, crumbs.RunCrumbsFilter(f.Run))
 	if err != nil || last.Seq > 0 {
 		return true, orContext(ctx, err)
 	}

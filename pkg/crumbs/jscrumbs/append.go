@@ -75,6 +75,16 @@ func Append(ctx context.Context, c *mesh.Conn, filter string, fence Fence, first
 // Last reads a run's last crumb through the leader.
 func Last(ctx context.Context, c *mesh.Conn, filter string) (Fence, error) {
 	m, err := c.Last(ctx, crumbs.StreamCrumbs, filter)
+	return fenceOf(m, err)
+}
+
+// LastSeen is Last from whichever replica answers: for readers.
+func LastSeen(ctx context.Context, c *mesh.Conn, filter string) (Fence, error) {
+	m, err := c.LastDirect(ctx, crumbs.StreamCrumbs, filter)
+	return fenceOf(m, err)
+}
+
+func fenceOf(m *mesh.Stored, err error) (Fence, error) {
 	if err != nil || m == nil {
 		return Fence{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
@@ -90,6 +91,9 @@ func (r *reader) fatal(err error) error {
 
 // session reads with one consumer until that fails.
 func (r *reader) session(ctx context.Context, out chan<- arrival) error {
+	if r.conn.Restricted() {
+		return r.tail(ctx, out)
+	}
 	consumer, err := r.open(ctx)
 	if err != nil {
 		return err
@@ -113,7 +117,7 @@ func (r *reader) session(ctx context.Context, out chan<- arrival) error {
 		if err != nil {
 			return err
 		}
-		a, err := r.arrive(ctx, msg, meta)
+		a, err := r.arrive(ctx, msg.Subject(), msg.Headers(), msg.Data(), meta.NumPending)
 		switch {
 		case err != nil && !r.lossy:
 			return err
@@ -166,12 +170,12 @@ func (r *reader) forget(ctx context.Context, consumer jetstream.Consumer) {
 }
 
 // arrive reads a message's body, a claim check from where it stands.
-func (r *reader) arrive(ctx context.Context, msg jetstream.Msg, meta *jetstream.MsgMetadata) (arrival, error) {
-	event, err := crumbs.ReadEvent(msg.Headers(), msg.Data())
+func (r *reader) arrive(ctx context.Context, subject string, header nats.Header, data []byte, pending uint64) (arrival, error) {
+	event, err := crumbs.ReadEvent(header, data)
 	if err != nil {
 		return arrival{}, err
 	}
-	blobs := r.conn.Blobs(area(r.stream, msg.Subject()))
+	blobs := r.conn.Blobs(area(r.stream, subject))
 	body, err := blobs.CheckOut(ctx, event.Data)
 	for ; fault.CodeOf(err) == fault.Unavailable && !r.lossy; body, err = blobs.CheckOut(ctx, event.Data) {
 		if !wait(ctx, reopenWait) {
@@ -181,9 +185,9 @@ func (r *reader) arrive(ctx context.Context, msg jetstream.Msg, meta *jetstream.
 	if err != nil {
 		return arrival{}, err
 	}
-	item, err := readItem(msg.Subject(), body)
-	item.Pending = meta.NumPending
-	return arrival{item: item, run: crumbs.RunID(crumbs.Token(msg.Subject(), tokenRun)), pending: meta.NumPending}, err
+	item, err := readItem(subject, body)
+	item.Pending = pending
+	return arrival{item: item, run: crumbs.RunID(crumbs.Token(subject, tokenRun)), pending: pending}, err
 }
 
 // area is where the large bodies of a stream stand: of deltas only the partial
