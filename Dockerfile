@@ -29,7 +29,7 @@ CMD ["toolexec"]
 FROM scratch AS publisher
 COPY --from=build /out/etc/ /etc/
 COPY --from=build /out/bin/publisher /usr/local/bin/publisher
-COPY --from=build --chown=65532:65532 /out/work/ /work/
+COPY --from=build --chown=65532:65532 /out/home/ /
 USER 65532:65532
 WORKDIR /work
 ENTRYPOINT ["/usr/local/bin/publisher"]
@@ -37,7 +37,7 @@ ENTRYPOINT ["/usr/local/bin/publisher"]
 FROM scratch AS crumb
 COPY --from=build /out/etc/ /etc/
 COPY --from=build /out/bin/crumb /usr/local/bin/crumb
-COPY --from=build --chown=65532:65532 /out/state/ /var/lib/crumbmesh/
+COPY --from=build --chown=65532:65532 /out/state/ /var/lib/
 USER 65532:65532
 WORKDIR /var/lib/crumbmesh
 ENTRYPOINT ["/usr/local/bin/crumb"]

@@ -128,27 +128,49 @@ func (e *engine) inspect(image string) inspected {
 	return all[0]
 }
 
+// mounted calls look with the folder where an image's files are.
+func (e *engine) mounted(image string, look func(at string)) {
+	e.t.Helper()
+	container := strings.TrimSpace(e.must("buildah", "from", image))
+	look(strings.TrimSpace(e.must("buildah", "mount", container)))
+	e.must("buildah", "rm", container)
+}
+
 // files are those of an image, by path.
 func (e *engine) files(image string) map[string]fs.FileMode {
 	e.t.Helper()
-	container := strings.TrimSpace(e.must("buildah", "from", image))
-	at := strings.TrimSpace(e.must("buildah", "mount", container))
-	defer e.must("buildah", "rm", container)
 	out := map[string]fs.FileMode{}
-	err := filepath.WalkDir(at, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		info, err := entry.Info()
+	e.mounted(image, func(at string) {
+		err := filepath.WalkDir(at, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			info, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			out[strings.TrimPrefix(path, at)] = info.Mode()
+			return nil
+		})
 		if err != nil {
-			return err
+			e.t.Fatal(err)
 		}
-		out[strings.TrimPrefix(path, at)] = info.Mode()
-		return nil
 	})
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	return out
+}
+
+// owner is whose a file or folder of an image is: uid:gid. A named volume that is
+// mounted there takes it over.
+func (e *engine) owner(image, path string) string {
+	e.t.Helper()
+	var out string
+	e.mounted(image, func(at string) {
+		text, err := exec.CommandContext(e.t.Context(), "stat", "--format", "%u:%g", filepath.Join(at, path)).CombinedOutput()
+		if err != nil {
+			e.t.Fatalf("stat: %v\n%s", err, text)
+		}
+		out = strings.TrimSpace(string(text))
+	})
 	return out
 }
 
@@ -182,6 +204,12 @@ func TestE2E_Images(t *testing.T) {
 	}
 	if len(got) != len(want) {
 		t.Errorf("%s has %d files, want %d: %v", name, len(got), len(want), got)
+	}
+
+	for image, path := range map[string]string{name: "/var/lib/crumbmesh", name + "/publisher": "/work"} {
+		if got := e.owner(image, path); got != user {
+			t.Errorf("%s: %s belongs to %s, want %s, who writes there", image, path, got, user)
+		}
 	}
 
 	if out, status := e.run(name, "version"); status != 0 || !strings.HasPrefix(out, "crumb ") {
