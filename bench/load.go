@@ -31,7 +31,8 @@ type Slice struct {
 // runMax bounds one run; more means that it hangs.
 const runMax = time.Minute
 
-// under keeps n runs in flight for the length of a slice, then lets them end.
+// under keeps n runs in flight for the length of a slice, at least n in all, then
+// lets them end.
 func under(ctx context.Context, s subject, n int, length time.Duration) (Slice, error) {
 	before, err := s.bytes(ctx)
 	if err != nil {
@@ -50,7 +51,7 @@ func under(ctx context.Context, s subject, n int, length time.Duration) (Slice, 
 	)
 	for i := range n {
 		group.Go(func() {
-			for time.Since(started) < length && failed.Load() == nil {
+			for first := true; first || time.Since(started) < length && failed.Load() == nil; first = false {
 				begun := time.Now()
 				if err := one(ctx, s); err != nil {
 					failed.Store(&err)

@@ -145,7 +145,9 @@ func (w *writer) hear(m *nats.Msg) error {
 }
 
 func (w *writer) keyValue(m *nats.Msg) {
-	if id, ok := strings.CutPrefix(m.Subject, claimPrefix); ok {
+	if key, ok := strings.CutPrefix(m.Subject, claimPrefix); ok {
+		_, key, _ = strings.Cut(key, ".") // tool or model
+		_, id, _ := strings.Cut(key, ".") // its queue
 		w.call(id).claim = template(m)
 		return
 	}

@@ -20,12 +20,6 @@ const (
 // there when it began, in the order of their last write; Value is empty, not nil. It
 // fails with UNAVAILABLE.
 func (b *Bucket) Heads(ctx context.Context, pattern string, visit func(Record) bool) error {
-	if b.conn.Restricted() { // who may make no consumer reads the values too
-		return b.List(ctx, pattern, func(r Record) bool {
-			r.Value = []byte{}
-			return visit(r)
-		})
-	}
 	cons, err := b.conn.JS.OrderedConsumer(ctx, b.stream(), jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{b.subject(pattern)}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: true,
 		InactiveThreshold: headsIdle, MaxResetAttempts: 1,
@@ -36,36 +30,39 @@ func (b *Bucket) Heads(ctx context.Context, pattern string, visit func(Record) b
 	info := cons.CachedInfo()
 	defer b.dropHeads(ctx, info.Name)
 	for left := info.NumPending; left > 0; {
-		pull, cancel := context.WithTimeout(ctx, headsWait)
-		defer cancel() // a pull that is left early must not wait for more
-		batch, err := cons.Fetch(int(min(left, headsBatch)), jetstream.FetchContext(pull))
-		if err != nil {
+		if left, err = b.headsOf(ctx, cons, left, visit); err != nil {
 			return unavailable(err, "bucket "+b.name)
-		}
-		got := 0
-		for m := range batch.Messages() {
-			meta, err := m.Metadata()
-			if err != nil {
-				return unavailable(err, "bucket "+b.name)
-			}
-			got++
-			left = meta.NumPending
-			r := b.record(&Stored{Subject: m.Subject(), Header: m.Headers(), Data: []byte{}, Sequence: meta.Sequence.Stream, Time: meta.Timestamp})
-			if r.Exists() && !visit(r) {
-				return nil
-			}
-			if left == 0 {
-				return nil
-			}
-		}
-		if err := batch.Error(); err != nil && got == 0 {
-			return unavailable(err, "bucket "+b.name)
-		}
-		if ctx.Err() != nil {
-			return unavailable(ctx.Err(), "bucket "+b.name)
 		}
 	}
 	return nil
+}
+
+// headsOf visits the next batch and returns how many records are left, 0 when the
+// visitor has enough.
+func (b *Bucket) headsOf(ctx context.Context, cons jetstream.Consumer, left uint64, visit func(Record) bool) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, headsWait)
+	defer cancel() // ends the pull too
+	batch, err := cons.Fetch(int(min(left, headsBatch)), jetstream.FetchContext(ctx))
+	if err != nil {
+		return left, err
+	}
+	got := 0
+	for m := range batch.Messages() {
+		meta, err := m.Metadata()
+		if err != nil {
+			return left, err
+		}
+		got++
+		left = meta.NumPending
+		r := b.record(&Stored{Subject: m.Subject(), Header: m.Headers(), Data: []byte{}, Sequence: meta.Sequence.Stream, Time: meta.Timestamp})
+		if r.Exists() && !visit(r) {
+			return 0, nil
+		}
+	}
+	if got == 0 {
+		return left, errors.Join(batch.Error(), ctx.Err(), errors.New("a listing stands still"))
+	}
+	return left, nil
 }
 
 // dropHeads lets the server forget the consumer of a listing at once.
