@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -81,7 +82,11 @@ func wrong(errs []error) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return fault.New(fault.InvalidConfig, "%s", errors.Join(errs...).Error())
+	texts := make([]string, len(errs))
+	for i, err := range errs {
+		texts[i] = fault.From(err).Message
+	}
+	return fault.New(fault.InvalidConfig, "%s", strings.Join(texts, "; "))
 }
 
 // AdoptRetention takes over, into Settings, the ages that a service acts by from the
