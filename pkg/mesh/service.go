@@ -130,6 +130,9 @@ func (c *Conn) Request(ctx context.Context, subject string, in, out any) error {
 	if errors.Is(err, nats.ErrNoResponders) {
 		return fault.Wrap(fault.Unavailable, err, "nobody serves %s; is the mesh running?", subject)
 	}
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return fault.Wrap(fault.PayloadTooLarge, err, "%s: the request has %d bytes, NATS takes %d; store large values elsewhere and send a reference", subject, len(body), c.NATS.MaxPayload())
+	}
 	if err != nil {
 		return unavailable(err, subject)
 	}
