@@ -20,6 +20,12 @@ const (
 // there when it began, in the order of their last write; Value is empty, not nil. It
 // fails with UNAVAILABLE.
 func (b *Bucket) Heads(ctx context.Context, pattern string, visit func(Record) bool) error {
+	if b.conn.Restricted() { // who may make no consumer reads the values too
+		return b.List(ctx, pattern, func(r Record) bool {
+			r.Value = []byte{}
+			return visit(r)
+		})
+	}
 	cons, err := b.conn.JS.OrderedConsumer(ctx, b.stream(), jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{b.subject(pattern)}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: true,
 		InactiveThreshold: headsIdle, MaxResetAttempts: 1,
