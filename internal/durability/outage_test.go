@@ -3,6 +3,7 @@ package durability_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
+	"github.com/crumbmesh/crumbmesh/pkg/tool/worker"
 	"github.com/crumbmesh/crumbmesh/services/approvals"
+	"github.com/crumbmesh/crumbmesh/services/modelgw"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator"
 )
 
@@ -160,24 +163,80 @@ func TestOutage_ServicesStartAfterAServer_F144(t *testing.T) {
 	}
 }
 
-// The consumer of events is deleted under a running replica: it says that it is
-// not well.
+// What a service works on is deleted under it: each says what is missing and which
+// command makes it. Once that is done work goes on by itself.
 func TestOutage_ConsumerDeleted_F144(t *testing.T) {
 	bubble(t, func(t *testing.T, s scene) {
-		var health func() error
-		s.Orchestrator(func(c *orchestrator.Config) { c.Health = func(check func() error) { health = check } })
-		if err := health(); err != nil {
-			t.Errorf("at first: %v", err)
-		}
-		if err := s.Mesh.Conn.JS.DeleteConsumer(context.Background(), crumbs.StreamInbox, mesh.ConsumerEvents); err != nil {
+		health := map[string]func() error{}
+		take := func(name string) func(check func() error) { return func(check func() error) { health[name] = check } }
+		s.Gateway(func(c *modelgw.Config) { c.Health = take("modelgw") })
+		s.Approvals(func(c *approvals.Config) { c.Health = take("approvals") })
+		tools, err := worker.New(context.Background(), worker.Config{Group: groupBench}, s.Mesh.Connect("toolexec"), s.counted()...)
+		if err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(30 * time.Second)
-		for range 10 { // at whatever moment of its loop
-			if err := health(); fault.CodeOf(err) != fault.Unavailable {
-				t.Errorf("without its consumer: %v", err)
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- tools.Run(ctx) }()
+		defer func() { stop(); <-ended }()
+		health["toolexec"] = tools.Health
+		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
+		s.Orchestrator(func(c *orchestrator.Config) { c.Health = take("orchestrator") })
+		for name, check := range health {
+			if err := check(); err != nil {
+				t.Errorf("%s at first: %v", name, err)
 			}
-			<-time.After(110 * time.Millisecond)
+		}
+		gone := map[string]struct{ stream, consumer, repair string }{
+			"orchestrator": {crumbs.StreamInbox, mesh.ConsumerEvents, "run `crumb init`"},
+			"approvals":    {crumbs.StreamCrumbs, mesh.ConsumerApprovals, "run `crumb init`"},
+			"modelgw":      {crumbs.StreamModelCalls, mesh.ProviderConsumer("script"), "crumb init --provider script"},
+			"toolexec":     {crumbs.StreamToolCalls, mesh.GroupConsumer(groupBench), "crumb init --group bench"},
+		}
+		for _, g := range gone {
+			if err := s.Mesh.Conn.JS.DeleteConsumer(context.Background(), g.stream, g.consumer); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-time.After(30 * time.Second)
+		for name, g := range gone {
+			for range 5 { // at whatever moment of its loop
+				err := health[name]()
+				if err == nil || !strings.Contains(err.Error(), string(fault.TopologyMissing)) || !strings.Contains(err.Error(), g.consumer) || !strings.Contains(err.Error(), g.repair) {
+					t.Errorf("%s without its consumer: %v", name, err)
+				}
+				<-time.After(110 * time.Millisecond)
+			}
+		}
+		if err := s.Mesh.Conn.EnsureConsumers(context.Background(), mesh.Topology{Groups: map[string]int{groupBench: 0}, Providers: map[string]int{"script": 0}}); err != nil {
+			t.Fatal(err)
+		}
+		s.Start("clerk", "run_1")
+		s.WaitEnd("run_1")
+		account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:ok")
+		<-time.After(30 * time.Second)
+		for name, check := range health {
+			if err := check(); err != nil {
+				t.Errorf("%s in the end: %v", name, err)
+			}
+		}
+	})
+}
+
+// A stream is deleted under the services: readiness names it.
+func TestOutage_StreamDeleted(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		health := map[string]func() error{}
+		s.Gateway(func(c *modelgw.Config) { c.Health = func(check func() error) { health["modelgw"] = check } })
+		s.Orchestrator(func(c *orchestrator.Config) { c.Health = func(check func() error) { health["orchestrator"] = check } })
+		for name, stream := range map[string]string{"modelgw": crumbs.StreamDeltas, "orchestrator": "KV_" + crumbs.BucketClaims} {
+			if err := s.Mesh.Conn.JS.DeleteStream(context.Background(), stream); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(30 * time.Second)
+			if err := health[name](); err == nil || !strings.Contains(err.Error(), "stream "+stream+": missing; run `crumb init`") {
+				t.Errorf("%s without %s: %v", name, stream, err)
+			}
 		}
 	})
 }

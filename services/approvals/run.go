@@ -25,7 +25,8 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	if err != nil {
 		return err
 	}
-	if err := conn.Verify(ctx, []string{crumbs.StreamInbox, "KV_" + crumbs.BucketApprovals}, nil); err != nil {
+	needed := []string{crumbs.StreamInbox, "KV_" + crumbs.BucketApprovals}
+	if err := conn.Verify(ctx, needed, nil); err != nil {
 		return err
 	}
 	register := worker.NewRegister(conn, trust)
@@ -52,8 +53,10 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	group, work := errgroup.WithContext(ctx)
 	group.Go(func() error { return loop.Run(work) })
 	group.Go(func() error { return publisher.Run(work) })
+	standing := conn.Standing(needed, map[string][]string{crumbs.StreamCrumbs: {mesh.ConsumerApprovals}})
+	group.Go(func() error { standing.Run(work); return nil })
 	if cfg.Health != nil {
-		cfg.Health(func() error { return errors.Join(conn.Health(), loop.Health()) })
+		cfg.Health(func() error { return errors.Join(standing.Health(), conn.Health(), loop.Health()) })
 	}
 	if cfg.Ready != nil {
 		cfg.Ready()

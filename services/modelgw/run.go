@@ -21,7 +21,8 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	if err != nil {
 		return err
 	}
-	if err := conn.Verify(ctx, []string{crumbs.StreamInbox, crumbs.StreamDeltas, crumbs.StreamDead}, nil); err != nil {
+	needed := []string{crumbs.StreamInbox, crumbs.StreamDeltas, crumbs.StreamDead}
+	if err := conn.Verify(ctx, needed, nil); err != nil {
 		return err
 	}
 	w, err := worker.New(worker.Deps{Conn: conn, Adapters: adapters(cfg, conn), Tracer: conn.Tracer})
@@ -43,6 +44,7 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	}()
 	var loops errgroup.Group
 	var serve []*mesh.Loop
+	var queues []string
 	for _, provider := range cfg.Providers {
 		id := mesh.NewWorkerID(provider)
 		loop, err := conn.NewLoop(ctx, mesh.ConsumeConfig{
@@ -56,13 +58,15 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 		if err != nil {
 			return err
 		}
-		gone, serve = append(gone, g), append(serve, loop)
+		gone, serve, queues = append(gone, g), append(serve, loop), append(queues, mesh.ProviderConsumer(provider))
 	}
 	for _, loop := range serve {
 		loops.Go(func() error { return loop.Run(ctx) })
 	}
+	standing := conn.Standing(needed, map[string][]string{crumbs.StreamModelCalls: queues})
+	loops.Go(func() error { standing.Run(ctx); return nil })
 	if cfg.Health != nil {
-		cfg.Health(func() error { return health(conn, serve) })
+		cfg.Health(func() error { return errors.Join(standing.Health(), health(conn, serve)) })
 	}
 	cfg.Ready()
 	return loops.Wait()

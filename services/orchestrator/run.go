@@ -60,9 +60,11 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	for _, l := range loops {
 		group.Go(func() error { return l.Run(ctx) })
 	}
+	standing := conn.Standing(needed(), map[string][]string{crumbs.StreamRequests: {mesh.ConsumerRequests}, crumbs.StreamInbox: {mesh.ConsumerEvents}, crumbs.StreamTimers: {mesh.ConsumerTimers}})
+	group.Go(func() error { standing.Run(ctx); return nil })
 	group.Go(func() error { return sweep.New(conn, reg, cfg.SweepEvery).Run(ctx) })
 	if cfg.Health != nil {
-		cfg.Health(func() error { return health(conn, w, loops) })
+		cfg.Health(func() error { return errors.Join(standing.Health(), health(conn, w, loops)) })
 	}
 	if cfg.Ready != nil {
 		cfg.Ready()
@@ -71,8 +73,13 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 }
 
 func verify(ctx context.Context, conn *mesh.Conn) error {
-	return conn.Verify(ctx, []string{crumbs.StreamCrumbs, crumbs.StreamToolCalls, crumbs.StreamModelCalls,
-		"KV_" + crumbs.BucketRuns, "KV_" + crumbs.BucketClaims, "KV_" + crumbs.BucketAgents}, nil)
+	return conn.Verify(ctx, needed(), nil)
+}
+
+// needed are the streams beside those that the consumers are of.
+func needed() []string {
+	return []string{crumbs.StreamCrumbs, crumbs.StreamToolCalls, crumbs.StreamModelCalls,
+		"KV_" + crumbs.BucketRuns, "KV_" + crumbs.BucketClaims, "KV_" + crumbs.BucketAgents}
 }
 
 func bind(ctx context.Context, conn *mesh.Conn, cfg Config, w *worker.Worker) ([]*mesh.Loop, error) {

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 
@@ -18,16 +19,17 @@ const service = mesh.ServiceTools
 
 // Worker serves the tools of one group.
 type Worker struct {
-	cfg     Config
-	conn    *mesh.Conn
-	tools   toolbox
-	claims  *mesh.Claims
-	calls   *mesh.Blobs // bodies of calls that are too large for a message
-	results *mesh.Blobs
-	live    *mesh.Blobs // of partial results
-	loop    *mesh.Loop
-	running *running
-	took    *instrument.Values // of handlers
+	cfg      Config
+	conn     *mesh.Conn
+	tools    toolbox
+	claims   *mesh.Claims
+	calls    *mesh.Blobs // bodies of calls that are too large for a message
+	results  *mesh.Blobs
+	live     *mesh.Blobs // of partial results
+	loop     *mesh.Loop
+	standing *mesh.Standing
+	running  *running
+	took     *instrument.Values // of handlers
 
 	stopping <-chan struct{}
 }
@@ -44,6 +46,8 @@ func New(ctx context.Context, cfg Config, conn *mesh.Conn, tools ...tool.Tool) (
 	w := &Worker{cfg: cfg, conn: conn, tools: box, claims: conn.Claims(), running: newRunning(),
 		calls: conn.Blobs(crumbs.AreaCall(cfg.Group)), results: conn.Blobs(crumbs.AreaTool(cfg.Group)), live: conn.Blobs(crumbs.AreaLive(cfg.Group)),
 		took: instrument.NewHistogram(conn.Meter, instrument.ToolDuration)}
+	w.standing = conn.Standing([]string{crumbs.StreamInbox, crumbs.StreamDeltas, crumbs.StreamDead},
+		map[string][]string{crumbs.StreamToolCalls: {mesh.GroupConsumer(cfg.Group)}})
 	w.loop, err = conn.NewLoop(ctx, mesh.ConsumeConfig{
 		Stream: crumbs.StreamToolCalls, Consumer: mesh.GroupConsumer(cfg.Group),
 		Capacity: cfg.Slots, DoubleAck: true, Grace: cfg.Grace,
@@ -71,7 +75,7 @@ func (w *Worker) Health() error {
 	if err := w.conn.Health(); err != nil {
 		return err
 	}
-	return w.loop.Health()
+	return errors.Join(w.standing.Health(), w.loop.Health())
 }
 
 // Run announces the tools and serves calls until ctx ends. Then it takes no
@@ -79,6 +83,13 @@ func (w *Worker) Health() error {
 // returns when the last is settled. It may be called once.
 func (w *Worker) Run(ctx context.Context) error {
 	w.stopping = ctx.Done()
+	looked := make(chan struct{})
+	go func() { defer close(looked); w.standing.Run(ctx) }()
+	defer func() {
+		if ctx.Err() != nil { // else Run fails, and ctx is the caller's to end
+			<-looked
+		}
+	}()
 	if err := w.announce(ctx); err != nil {
 		return err
 	}
