@@ -6,8 +6,9 @@
 // Invariants kept here:
 //   - a publish is awaited, never retried behind the caller's back, and never
 //     buffered while the connection is down (ReconnectBufSize(-1));
-//   - conflict codes 10071 and 10164 are one error, ErrConflict; 10077 is a full
-//     stream unless a read-back shows another revision; 10158 is repeated;
+//   - only 10071 is a conflict, ErrConflict; 10164 and 10158 say that a write is in
+//     flight, which its leader may lose, and are repeated until one is stored;
+//     10077 is a full stream unless a read-back shows another revision;
 //   - reads that decide something go through the stream's leader: the buckets
 //     runs, claims, workers and the streams CRUMBS and INBOX have direct get off;
 //   - a message is settled in exactly one function (settle.go).

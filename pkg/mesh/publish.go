@@ -17,12 +17,12 @@ var ErrConflict = errors.New("conflict: the subject was written by another")
 
 // JetStream error codes that mean more than their text (P2 of docs/protocol.md).
 const (
-	codeWrongLast   = jetstream.JSErrCodeStreamWrongLastSequence // 10071
-	codeWrongLastRN = jetstream.ErrorCode(10164)                 // the same on a replicated stream, while another write is in flight
-	codeFull        = jetstream.ErrorCode(10077)
-	codeIDInFlight  = jetstream.ErrorCode(10158)
-	codeNoMessage   = jetstream.JSErrCodeMessageNotFound
-	codeNoStream    = jetstream.JSErrCodeStreamNotFound
+	codeWrongLast    = jetstream.JSErrCodeStreamWrongLastSequence // 10071: a stored message says so
+	codeLastInFlight = jetstream.ErrorCode(10164)                 // a write to the subject is in flight; it may be lost with its leader
+	codeFull         = jetstream.ErrorCode(10077)
+	codeIDInFlight   = jetstream.ErrorCode(10158) // the same, for an id of a message
+	codeNoMessage    = jetstream.JSErrCodeMessageNotFound
+	codeNoStream     = jetstream.JSErrCodeStreamNotFound
 )
 
 // Publishing bounds.
@@ -30,14 +30,15 @@ const (
 	PayloadMax      = 900 << 10 // bytes of body and headers together, under NATS's 1 MiB
 	onceRetryMin    = 100 * time.Millisecond
 	onceRetryMax    = 2 * time.Second
-	inFlightRetry   = 20 * time.Millisecond
-	inFlightRetries = 50
+	inFlightMin     = 2 * time.Millisecond // what is in flight is mostly stored by then
+	inFlightMax     = 50 * time.Millisecond
+	inFlightRetries = 40 // two seconds
 )
 
 // Publish stores one message and awaits its ack; NATS client retries are off.
-// It fails with ErrConflict (an expectation did not hold), QUEUE_FULL (a work
-// queue refuses), PAYLOAD_TOO_LARGE, or UNAVAILABLE, after which the message may
-// or may not be stored.
+// It fails with ErrConflict (an expectation does not hold, by a message that is
+// stored), QUEUE_FULL (a work queue refuses), PAYLOAD_TOO_LARGE, or UNAVAILABLE,
+// after which the message may or may not be stored.
 func (c *Conn) Publish(ctx context.Context, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
 	if n := size(msg); n > PayloadMax {
 		return nil, fault.New(fault.PayloadTooLarge, "%s: %d bytes > limit %d", msg.Subject, n, PayloadMax)
@@ -45,15 +46,22 @@ func (c *Conn) Publish(ctx context.Context, msg *nats.Msg, opts ...jetstream.Pub
 	opts = append(opts, jetstream.WithRetryAttempts(0))
 	for try := 0; ; try++ {
 		ack, err := c.publish(ctx, msg, opts)
-		var api *jetstream.APIError
-		if errors.As(err, &api) && api.ErrorCode == codeIDInFlight && try < inFlightRetries {
-			if err := sleep(ctx, inFlightRetry); err != nil {
-				return nil, err
-			}
-			continue
+		if !inFlight(err) || try == inFlightRetries {
+			return ack, mapPublish(msg.Subject, err)
 		}
-		return ack, mapPublish(msg.Subject, err)
+		if err := sleep(ctx, min(inFlightMin<<min(try, inFlightRetries/2), inFlightMax)); err != nil {
+			return nil, err
+		}
 	}
+}
+
+// inFlight reports a refusal that says nothing yet: on a replicated stream another
+// write to the subject, or with the id, is under way, perhaps our own that got no
+// answer. A leader that is cut off keeps such a write for seconds and never
+// stores it.
+func inFlight(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == codeIDInFlight || api.ErrorCode == codeLastInFlight)
 }
 
 func (c *Conn) publish(ctx context.Context, msg *nats.Msg, opts []jetstream.PublishOpt) (*jetstream.PubAck, error) {
@@ -80,7 +88,7 @@ func mapPublish(subject string, err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
 		switch api.ErrorCode {
-		case codeWrongLast, codeWrongLastRN:
+		case codeWrongLast:
 			return ErrConflict
 		case codeFull:
 			return fault.Wrap(fault.QueueFull, err, "%s: the stream is full (%s); try again later", subject, api.Description)
