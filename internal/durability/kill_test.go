@@ -32,7 +32,7 @@ const (
 // Services as processes of their own are killed with SIGKILL at every point of
 // the orchestrator's loop and around claims, effects, results and acks, and start
 // again, while runs with parallel tools of all effects are under way.
-func TestRun_SIGKILL_CF_N19(t *testing.T) {
+func TestRun_SIGKILL_CF_N19_CF_H28(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t)
 	c.keep("modelgw", "g", "claim:2", "result:3", "ack:2")

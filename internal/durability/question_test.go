@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
+	"github.com/crumbmesh/crumbmesh/pkg/client"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -248,6 +249,47 @@ func TestQuestion_ApprovedToolStreams_CF_S10_CF_H13(t *testing.T) {
 		}
 		if got := strings.Join(order, " "); got != "partial partial partial result" {
 			t.Errorf("a watcher saw %s", got)
+		}
+	})
+}
+
+// Who watches a run at one replica stays over its question and gets what another
+// replica does after the answer, live tokens included.
+func TestQuestion_WatcherStays_CF_H27(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.Approvals()
+		s.apply(human(clerk("clerk", turn("", question("confirm")), agent.Turn{Chunks: []string{"Do", "ne."}}), "confirm", time.Hour))
+		replica := s.Orchestrator()
+		s.Start("clerk", "run_1")
+		seen, ended := make(chan string, 64), make(chan error, 1)
+		go func() {
+			defer close(seen)
+			for item, err := range client.New(s.Mesh.Connect("watcher")).Follow(context.Background(), "run_1", client.Started("clerk"), client.WithDeltas()) {
+				if err != nil {
+					ended <- err
+					return
+				}
+				seen <- item.Base.Type
+			}
+			ended <- nil
+		}()
+		s.WaitSuspended("run_1")
+		replica.Kill()
+		s.Orchestrator()
+		if _, err := s.Decide(decision.Answer{CheckpointID: crumbs.ToolCallID("run_1", 1, 0), Outcome: crumbs.DecideAnswer, Response: json.RawMessage(`true`)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for typ := range seen {
+			got = append(got, typ)
+		}
+		want := "agent:run:start tool:input:start tool:input:delta tool:input:end step:end human:required human:resumed text:delta text:delta step:end agent:run:end"
+		if strings.Join(got, " ") != want {
+			t.Errorf("the watcher saw\n%s, want\n%s", strings.Join(got, " "), want)
 		}
 	})
 }
