@@ -29,17 +29,47 @@ type Endpoint struct {
 	Handle func(ctx context.Context, body json.RawMessage) (any, error)
 }
 
+// Service is a running micro service.
+type Service struct {
+	conn  *Conn
+	micro micro.Service
+	slots []chan struct{} // of each endpoint; a request that is worked on has a place
+}
+
+// Stop takes no more requests and returns when those in hand are answered: their
+// callers have no other way to learn what was done.
+func (s *Service) Stop() error {
+	err := s.micro.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), endpointTimeout)
+	defer cancel()
+	if flushed := s.conn.NATS.FlushWithContext(ctx); flushed != nil { // from here on no request comes
+		return errors.Join(err, flushed)
+	}
+	for _, slots := range s.slots {
+		for range cap(slots) {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done(): // no handler has longer
+				return err
+			}
+		}
+	}
+	return err
+}
+
 // Serve makes the endpoints of a noun a NATS micro service `crumbmesh-<noun>`
 // until Stop. Errors are answered with the fault's code in the headers and the
 // fault as body.
-func (c *Conn) Serve(noun, description string, endpoints ...Endpoint) (micro.Service, error) {
+func (c *Conn) Serve(noun, description string, endpoints ...Endpoint) (*Service, error) {
 	svc, err := micro.AddService(c.NATS, micro.Config{Name: "crumbmesh-" + noun, Version: Version, Description: description})
 	if err != nil {
 		return nil, fault.From(err)
 	}
+	out := &Service{conn: c, micro: svc}
 	group := svc.AddGroup("crumbmesh." + noun)
 	for _, e := range endpoints {
 		slots := make(chan struct{}, endpointInFlight)
+		out.slots = append(out.slots, slots)
 		h := func(req micro.Request) {
 			slots <- struct{}{}
 			subject, reply, header, body := req.Subject(), req.Reply(), nats.Header(req.Headers()), req.Data()
@@ -57,7 +87,7 @@ func (c *Conn) Serve(noun, description string, endpoints ...Endpoint) (micro.Ser
 	if err := c.NATS.FlushWithContext(ctx); err != nil { // the server knows the endpoints before anybody is told
 		return nil, unavailable(err, "endpoints of "+noun)
 	}
-	return svc, nil
+	return out, nil
 }
 
 // answer works on one request outside of micro's handler, which reads its request
