@@ -41,7 +41,8 @@ func Start(ctx context.Context, service string) (page http.Handler, stop func(),
 	if err != nil {
 		return nil, nil, fault.Wrap(fault.InternalError, err, "the Prometheus exporter does not start")
 	}
-	res, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", service)), resource.WithFromEnv(), resource.WithTelemetrySDK())
+	// replicas differ by service.instance.id, random unless the environment names it
+	res, err := resource.New(ctx, resource.WithService(), resource.WithAttributes(attribute.String("service.name", service)), resource.WithFromEnv(), resource.WithTelemetrySDK())
 	if err != nil {
 		return nil, nil, fault.Wrap(fault.InvalidConfig, err, "OTEL_RESOURCE_ATTRIBUTES: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -108,5 +109,31 @@ func TestStart_NamesOfTheTable(t *testing.T) {
 		if !strings.Contains(r.Body.String(), "\n"+name+"{") {
 			t.Errorf("%s is not on the page as %s", i.Name, name)
 		}
+	}
+}
+
+// Replicas of a service do not overwrite each other's numbers in a collector.
+func TestStart_InstancesDiffer(t *testing.T) {
+	instance := regexp.MustCompile(`service_instance_id="([^"]+)"`)
+	read := func() string {
+		page, stop, err := Start(context.Background(), "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		answer := httptest.NewRecorder()
+		page.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+		found := instance.FindStringSubmatch(answer.Body.String())
+		if found == nil {
+			t.Fatalf("the page names no instance:\n%s", answer.Body)
+		}
+		return found[1]
+	}
+	if one, other := read(), read(); one == other {
+		t.Errorf("two processes are both instance %s", one)
+	}
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=pod-1")
+	if got := read(); got != "pod-1" {
+		t.Errorf("got instance %s, want the environment's", got)
 	}
 }

@@ -50,7 +50,8 @@ func Start(ctx context.Context, service string, secrets *secret.Book) (on bool, 
 	if err != nil {
 		return false, none, fault.Wrap(fault.InvalidConfig, err, "OTLP exporter: %s", secrets.Masker().Text(err.Error()))
 	}
-	res, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", service)), resource.WithFromEnv(), resource.WithTelemetrySDK())
+	// replicas differ by service.instance.id, random unless the environment names it
+	res, err := resource.New(ctx, resource.WithService(), resource.WithAttributes(attribute.String("service.name", service)), resource.WithFromEnv(), resource.WithTelemetrySDK())
 	if err != nil {
 		return false, none, fault.Wrap(fault.InvalidConfig, err, "OTEL_RESOURCE_ATTRIBUTES: %v", err)
 	}
