@@ -19,6 +19,7 @@ import (
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh/access"
 )
 
 const (
@@ -287,7 +288,7 @@ func TestE2E_Chart_ScalesOnTheGroupsQueue(t *testing.T) {
 		t.Fatalf("triggers %+v", scaled.Triggers)
 	}
 	got := scaled.Triggers[0].Metadata
-	want := map[string]string{"stream": crumbs.StreamToolCalls, "consumer": mesh.GroupConsumer("scripts"), "account": "CORE", "natsServerMonitoringEndpoint": "nats-headless.nats.svc:8222"}
+	want := map[string]string{"stream": crumbs.StreamToolCalls, "consumer": mesh.GroupConsumer("scripts"), "account": access.AccountCore, "natsServerMonitoringEndpoint": "nats-headless.nats.svc:8222"}
 	for key, value := range want {
 		if got[key] != value {
 			t.Errorf("trigger's %s is %q, want %q", key, got[key], value)
