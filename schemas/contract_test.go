@@ -54,6 +54,7 @@ func goTypes() map[string]reflect.Type {
 // type.
 func endpointTypes() map[string]reflect.Type {
 	return map[string]reflect.Type{
+		"mesh.view":      reflect.TypeFor[crumbs.MeshView](),
 		"runs.get":       reflect.TypeFor[crumbs.RunGet](),
 		"runs.explained": reflect.TypeFor[crumbs.RunExplained](),
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel/metric"
@@ -54,6 +55,8 @@ type Conn struct {
 
 	access     Access
 	measured   *measured
+	instance   string
+	check      atomic.Pointer[func() error] // see Report
 	violations atomic.Int64
 	mu         sync.Mutex
 	violation  string
@@ -63,7 +66,7 @@ type Conn struct {
 // Connect connects to NATS with JetStream. It fails with UNAVAILABLE when no
 // server answers; afterwards it reconnects for ever.
 func Connect(_ context.Context, cfg ConnectConfig) (*Conn, error) {
-	c := &Conn{Settings: cfg.Settings.orDefault(), Log: cfg.Logger, access: cfg.Access}
+	c := &Conn{Settings: cfg.Settings.orDefault(), Log: cfg.Logger, access: cfg.Access, instance: uuid.NewString()}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

@@ -138,6 +138,7 @@ type StreamState struct {
 	Messages uint64
 	Bytes    uint64
 	Limit    int64 // bytes; 0 or less: none
+	Replicas int
 }
 
 // StreamStates reads the streams of messages, not the buckets. One that is
@@ -162,7 +163,7 @@ func (c *Conn) StreamStates(ctx context.Context) ([]StreamState, error) {
 		if err != nil {
 			return nil, unavailable(err, "stream "+name)
 		}
-		out = append(out, StreamState{Name: name, Messages: i.State.Msgs, Bytes: i.State.Bytes, Limit: i.Config.MaxBytes})
+		out = append(out, StreamState{Name: name, Messages: i.State.Msgs, Bytes: i.State.Bytes, Limit: i.Config.MaxBytes, Replicas: max(1, i.Config.Replicas)})
 	}
 	return out, nil
 }

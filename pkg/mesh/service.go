@@ -95,6 +95,10 @@ func (c *Conn) Serve(noun, description string, endpoints ...Endpoint) (*Service,
 func (c *Conn) answer(e Endpoint, subject, reply string, header nats.Header, body []byte) {
 	ctx, cancel := context.WithTimeout(ExtractTrace(context.Background(), header), endpointTimeout)
 	defer cancel()
+	if reply != "" && header.Get(pingHeader) != "" {
+		c.pinged(reply)
+		return
+	}
 	msg := &nats.Msg{Subject: reply}
 	out, err := c.guardEndpoint(ctx, e, body)
 	if err == nil {

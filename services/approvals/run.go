@@ -55,8 +55,10 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	group.Go(func() error { return publisher.Run(work) })
 	standing := conn.Standing(needed, map[string][]string{crumbs.StreamCrumbs: {mesh.ConsumerApprovals}})
 	group.Go(func() error { standing.Run(work); return nil })
+	healthy := func() error { return errors.Join(standing.Health(), conn.Health(), loop.Health()) }
+	conn.Report(healthy)
 	if cfg.Health != nil {
-		cfg.Health(func() error { return errors.Join(standing.Health(), conn.Health(), loop.Health()) })
+		cfg.Health(healthy)
 	}
 	if cfg.Ready != nil {
 		cfg.Ready()

@@ -63,8 +63,10 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	standing := conn.Standing(needed(), map[string][]string{crumbs.StreamRequests: {mesh.ConsumerRequests}, crumbs.StreamInbox: {mesh.ConsumerEvents}, crumbs.StreamTimers: {mesh.ConsumerTimers}})
 	group.Go(func() error { standing.Run(ctx); return nil })
 	group.Go(func() error { return sweep.New(conn, reg, cfg.SweepEvery).Run(ctx) })
+	healthy := func() error { return errors.Join(standing.Health(), health(conn, w, loops)) }
+	conn.Report(healthy)
 	if cfg.Health != nil {
-		cfg.Health(func() error { return errors.Join(standing.Health(), health(conn, w, loops)) })
+		cfg.Health(healthy)
 	}
 	if cfg.Ready != nil {
 		cfg.Ready()

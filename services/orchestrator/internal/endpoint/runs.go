@@ -56,6 +56,7 @@ func (e *Endpoints) Serve() (stop func(), err error) {
 		{"agents", "list, read and apply agent definitions", []mesh.Endpoint{{Name: "list", Handle: e.agents}, {Name: "get", Handle: e.agent}, {Name: "apply", Handle: e.apply}}},
 		{"dead", "list, read, edit, redrive and answer what was given up", []mesh.Endpoint{{Name: "list", Handle: e.deadList}, {Name: "get", Handle: e.deadGet},
 			{Name: "edit", Handle: e.deadEdit}, {Name: "redrive", Handle: e.deadRedrive}, {Name: "answer", Handle: e.deadAnswer}}},
+		{"mesh", "show what the mesh holds at the moment", []mesh.Endpoint{{Name: "get", Handle: e.mesh}}},
 		{"tools", "list the tools that workers announced", []mesh.Endpoint{{Name: "list", Handle: e.tools}}},
 	} {
 		s, err := e.Conn.Serve(svc.noun, svc.description, svc.endpoints...)

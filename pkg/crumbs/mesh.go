@@ -1,0 +1,43 @@
+package crumbs
+
+// EndpointMeshGet shows what the mesh holds at the moment, to who may not look at
+// its buckets. Its request is an empty object.
+const EndpointMeshGet = "crumbmesh.mesh.get"
+
+// MeshView answers mesh.get.
+type MeshView struct {
+	At        Time         `json:"at"`        // of this answer
+	Groups    []string     `json:"groups"`    // that the applied project names
+	Providers []string     `json:"providers"` // that the applied agents use
+	Workers   []MeshWorker `json:"workers"`
+	Queues    []MeshQueue  `json:"queues"`
+	Dead      MeshDead     `json:"dead"`
+}
+
+// MeshWorker is a worker that is present.
+type MeshWorker struct {
+	Worker     string `json:"worker"`
+	Service    string `json:"service"` // toolexec, modelgw or starting
+	Queue      string `json:"queue"`   // group or provider
+	Host       string `json:"host,omitempty"`
+	Version    string `json:"version,omitempty"`
+	Since      Time   `json:"since"`
+	At         Time   `json:"at,omitzero"` // its last heartbeat, by its own clock
+	Stored     Time   `json:"stored"`      // … and by the server's
+	Violations int64  `json:"violations,omitempty"`
+}
+
+// MeshQueue is the oldest message of a consumer that is not done.
+type MeshQueue struct {
+	Stream   string `json:"stream"`
+	Consumer string `json:"consumer"`
+	Subject  string `json:"subject"`
+	Sequence uint64 `json:"sequence"`
+	Stored   Time   `json:"stored"`
+}
+
+// MeshDead is what was given up.
+type MeshDead struct {
+	Letters uint64 `json:"letters"`
+	Newest  Time   `json:"newest,omitzero"`
+}
