@@ -72,7 +72,7 @@ func (s scene) largest(c *client.Client, run crumbs.RunID, typ, field string) (s
 
 // Every kind of body, just under what travels in a message, just over it, and over
 // what is taken at all: it arrives whole, or is refused with PAYLOAD_TOO_LARGE.
-func TestOversize_EveryBody(t *testing.T) {
+func TestOversize_EveryBody_F142(t *testing.T) {
 	t.Parallel()
 	s := realTime(t)
 	s.Gateway()

@@ -1,6 +1,7 @@
 package durability_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -118,4 +119,46 @@ func TestRollout_CostsNothing(t *testing.T) {
 			t.Errorf("%d dead letters", dead)
 		}
 	}, meshtest.WithSettings(func(s *mesh.Settings) { s.AckWait = time.Hour }))
+}
+
+// Orchestrator and worker are told to stop while a streaming tool has sent two of
+// five pieces, and their grace is too short for it. Another worker runs the call
+// again under its id, and it finishes once.
+func TestRollout_HalfOfAStream_F148(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		const pieces = 5
+		s.Gateway()
+		half := make(chan struct{})
+		stream := tool.New("put", "Stream.", func(c tool.Context, _ json.RawMessage, yield tool.Yield) (json.RawMessage, error) {
+			first := s.add(c.CallID) == 1
+			for i := range pieces {
+				if first && i == 2 {
+					close(half)
+					<-c.Done()
+					return nil, c.Err()
+				}
+				if err := yield(json.RawMessage(itoa(i))); err != nil {
+					return nil, err
+				}
+			}
+			return json.RawMessage(`"whole"`), nil
+		}, tool.Effect(crumbs.EffectIdempotent), tool.Stream())
+		s.apply(clerk("clerk", turn("", call("put")), turn("Done.")))
+		orchestrator, holder := s.Orchestrator(), s.Worker(worker.Config{Group: groupBench, Grace: time.Second}, stream)
+		s.Start("clerk", "run_1")
+		<-half
+		orchestrator.Stop()
+		holder.Stop()
+		s.Orchestrator()
+		other := s.Worker(worker.Config{Group: groupBench}, stream)
+		s.WaitEnd("run_1")
+		h := account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:ok")
+		if r := h.results["run_1.1.0"]; r.Worker != other.Name || string(r.Result) != `"whole"` || r.Deltas != pieces {
+			t.Errorf("%+v", r)
+		}
+		if c := s.Claim("run_1.1.0", 1); c.Starts != 1 {
+			t.Errorf("%+v", c)
+		}
+		s.want(t, "run_1", "1.0:2")
+	})
 }
