@@ -8,6 +8,7 @@ import (
 
 	"github.com/crumbmesh/crumbmesh/internal/fleet"
 	"github.com/crumbmesh/crumbmesh/internal/meshtest"
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -95,4 +96,34 @@ func TestRetention_NoRunOutlivesItsCrumbs(t *testing.T) {
 		}
 		account(t, s.Fleet, "run_1").failed(fault.RunDeadlineExceeded).ended("1.0:answered 2.0:answered 3.0:withdrawn")
 	}, meshtest.WithSettings(func(s *mesh.Settings) { brief(s); s.CrumbsAge = 2 * time.Hour }))
+}
+
+// What a run has put aside is gone. The run ends and says so, instead of coming back
+// for ever.
+func TestRetention_AValueThatIsGoneEndsItsRun(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.Approvals()
+		s.Tools(groupBench, s.read(true))
+		page := agent.ScriptCall{Name: "tool_read", Args: json.RawMessage(`{"page":30}`)}
+		s.apply(human(having(clerk("clerk", turn("", page, question("next")), turn("Done.")), groupBench, "read", crumbs.EffectPure), "next", 0))
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.WaitSuspended("run_1")
+		blobs, err := s.Mesh.Conn.JS.Stream(t.Context(), crumbs.StreamBlobs)
+		if err == nil {
+			err = blobs.Purge(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := crumbs.ToolCallID("run_1", 1, 1)
+		if _, err := s.Decide(decision.Answer{CheckpointID: id, Outcome: crumbs.DecideAnswer, Response: json.RawMessage(`1`)}); err != nil {
+			t.Fatal(err)
+		}
+		s.WaitTrimmed("run_1")
+		if v := s.View("run_1"); v.Status != "failed" || v.Error == nil || v.Error.Code != fault.RunNotFound {
+			t.Errorf("%+v", v)
+		}
+	})
 }

@@ -41,6 +41,8 @@ const (
 	inboxFirst     = time.Second      // a deadline waits this long for the answer that lies in INBOX
 	tooNewRetry    = 5 * time.Second  // a record of a newer release
 	fullPause      = time.Second      // no new requests while a work queue refuses
+	goneAgain      = time.Second      // before a value that is not there is asked for again
+	goneTries      = 5                // deliveries until it counts as gone
 	conflictsMax   = 64               // lost compare-and-sets of one message before it is given back
 	admissionWait  = 5 * time.Second  // for workers of a tool that is not announced yet
 	startingWait   = 10 * time.Minute // for one that is being built or started
@@ -243,6 +245,9 @@ func (w *Worker) decide(ctx context.Context, e *entry, in *incoming) (core.State
 		var next core.State
 		if next, err = w.apply(ctx, pinned, e.state, event); err == nil || unanswered(err) {
 			return next, err
+		}
+		if fault.CodeOf(err) == fault.RunNotFound && in.delivery != nil && in.delivery.Count < goneTries {
+			return core.State{}, mesh.Retry(goneAgain, err) // perhaps a replica that lags answered
 		}
 	}
 	w.measured.failures.Add(ctx, 1, string(event.Kind))
