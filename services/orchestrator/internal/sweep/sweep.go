@@ -82,7 +82,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	for _, stream := range streams() {
 		stop, err := s.conn.OnUsedUp(ctx, stream, func(sequence uint64, deliveries int) { s.usedUp(ctx, stream, sequence, deliveries) })
 		if err != nil {
-			return err
+			return unlessStopped(ctx, err)
 		}
 		defer stop()
 	}
@@ -92,7 +92,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 		}
 	})
 	if err != nil {
-		return err
+		return unlessStopped(ctx, err)
 	}
 	defer stop()
 	t := time.NewTicker(s.every)
@@ -107,6 +107,14 @@ func (s *Sweeper) Run(ctx context.Context) error {
 			s.conn.Log.Warn("sweep", "error", err)
 		}
 	}
+}
+
+// unlessStopped: who is told to stop while it begins has not failed.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // usedUp moves the one message that the server speaks of.
