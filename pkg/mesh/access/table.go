@@ -124,7 +124,7 @@ func follow() []Use {
 
 // ask is what everybody may ask who has to do with runs.
 func ask() []Use {
-	return all(to(crumbs.EndpointRunsGet, crumbs.EndpointRunsList, crumbs.EndpointAgentsList, crumbs.EndpointAgentsGet, crumbs.EndpointToolsList),
+	return all(to(crumbs.EndpointRunsGet, crumbs.EndpointRunsList, crumbs.EndpointRunsExplain, crumbs.EndpointAgentsList, crumbs.EndpointAgentsGet, crumbs.EndpointToolsList),
 		from(AccountApprovals, crumbs.EndpointApprovalsList, crumbs.EndpointApprovalsGet), follow())
 }
 
@@ -142,7 +142,7 @@ func approver() Role {
 
 func operator() Role {
 	return Role{Name: RoleOperator, Account: AccountOperators, For: "`crumb agents apply`, `crumb dead`, `crumb runs cancel`", Hears: heard(),
-		Uses: all(ask(), to(crumbs.EndpointRunsCancel, crumbs.EndpointAgentsApply,
+		Uses: all(ask(), to(crumbs.EndpointRunsCancel, crumbs.EndpointAgentsApply, crumbs.EndpointMeshGet,
 			crumbs.EndpointDeadList, crumbs.EndpointDeadGet, crumbs.EndpointDeadEdit, crumbs.EndpointDeadRedrive, crumbs.EndpointDeadAnswer,
 			api+"INFO", api+"STREAM.INFO.*", api+"STREAM.LIST", api+"STREAM.NAMES", api+"CONSUMER.INFO.*.*", api+"CONSUMER.LIST.*", api+"CONSUMER.NAMES.*"))}
 }
@@ -167,8 +167,8 @@ func orchestrator() Role {
 		uses = append(uses, to(api+"CONSUMER.CREATE."+s+".>", api+"CONSUMER.MSG.NEXT."+s+".*", api+"CONSUMER.DELETE."+s+".*")...)
 	}
 	return Role{Name: RoleOrchestrator, Account: AccountCore, For: "`crumb orchestrator`", Uses: uses,
-		Hears: []string{mesh.TripwireSubjects, "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>"},
-		Serves: []string{crumbs.EndpointRunsStart, crumbs.EndpointRunsGet, crumbs.EndpointRunsList, crumbs.EndpointRunsCancel,
+		Hears: []string{mesh.TripwireSubjects, "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>", "dead.*.*.*"},
+		Serves: []string{crumbs.EndpointRunsStart, crumbs.EndpointRunsGet, crumbs.EndpointRunsList, crumbs.EndpointRunsExplain, crumbs.EndpointRunsCancel, crumbs.EndpointMeshGet,
 			crumbs.EndpointAgentsList, crumbs.EndpointAgentsGet, crumbs.EndpointAgentsApply, crumbs.EndpointToolsList,
 			crumbs.EndpointDeadList, crumbs.EndpointDeadGet, crumbs.EndpointDeadEdit, crumbs.EndpointDeadRedrive, crumbs.EndpointDeadAnswer}}
 }

@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	metricapi "go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/crumbmesh/crumbmesh/internal/fleet"
 	"github.com/crumbmesh/crumbmesh/internal/meshtest"
@@ -16,6 +20,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh/access"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 )
 
@@ -40,10 +45,14 @@ func healthy(t *testing.T) scene {
 	s.approvals = f.Approvals()
 	s.hand = f.Tools(group, lookup())
 	s.orchestrator = f.Orchestrator()
-	f.Apply([]string{group}, &agent.Definition{ID: "clerk", Model: agent.Model{Provider: "script", Model: "main"}, Steps: agent.Steps{Max: 3},
-		Tools:   []agent.Tool{{Name: "lookup", Worker: &agent.Worker{Group: group, Tool: "lookup"}}},
-		Scripts: map[string]agent.Script{"main": {Turns: []agent.Turn{{ToolCalls: []agent.ScriptCall{{Name: "tool_lookup"}}}, {Text: "Done."}}}}})
+	f.Apply([]string{group}, clerk())
 	return s
+}
+
+func clerk() *agent.Definition {
+	return &agent.Definition{ID: "clerk", Model: agent.Model{Provider: "script", Model: "main"}, Steps: agent.Steps{Max: 3},
+		Tools:   []agent.Tool{{Name: "lookup", Worker: &agent.Worker{Group: group, Tool: "lookup"}}},
+		Scripts: map[string]agent.Script{"main": {Turns: []agent.Turn{{ToolCalls: []agent.ScriptCall{{Name: "tool_lookup"}}}, {Text: "Done."}}}}}
 }
 
 func (s scene) examine() []Finding {
@@ -221,5 +230,52 @@ func TestDiagnose_Facts(t *testing.T) {
 				t.Error("it counts as healthy")
 			}
 		})
+	}
+}
+
+// With the credentials of the operator's role, on a server that lets nobody do more
+// than the role says, the doctor sees what it needs, and the orchestrator's metrics
+// and explanations are made with the orchestrator's own; nobody is refused anything.
+func TestDoctor_AsTheOperatorsRole(t *testing.T) {
+	t.Parallel()
+	m := meshtest.StartGuarded(t, []string{group}, []string{"script"})
+	reader := metric.NewManualReader()
+	m.Observe(func(string) (metricapi.MeterProvider, trace.TracerProvider) {
+		return metric.NewMeterProvider(metric.WithReader(reader)), nil
+	})
+	f := fleet.New(t, m)
+	orchestrator := f.Orchestrator()
+	m.Observe(nil)
+	f.Gateway()
+	f.Approvals()
+	hand := f.Tools(group, lookup())
+	f.Apply([]string{group}, clerk())
+	operator := m.ConnectAs(access.RoleOperator)
+	all, err := Examine(t.Context(), operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := Diagnose(all); !Healthy(found) {
+		t.Errorf("well, as the operator: %+v", found)
+	}
+	if err := reader.Collect(t.Context(), &metricdata.ResourceMetrics{}); err != nil {
+		t.Error(err)
+	}
+	var x crumbs.RunExplained
+	if err := operator.Request(t.Context(), crumbs.EndpointRunsExplain, crumbs.RunGet{RunID: "run_1"}, &x); fault.CodeOf(err) != fault.RunNotFound {
+		t.Error(err)
+	}
+	hand.Stop()
+	if err := m.Conn.JS.DeleteConsumer(t.Context(), crumbs.StreamToolCalls, mesh.GroupConsumer(group)); err != nil {
+		t.Fatal(err)
+	}
+	if all, err = Examine(t.Context(), operator); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, Diagnose(all), CheckTopology, Broken, "crumb init", "consumer group_demo", "missing")
+	for name, c := range map[string]*mesh.Conn{"the operator": operator, "the orchestrator": orchestrator.Conn} {
+		if n := c.Violations(); n != 0 {
+			t.Errorf("NATS refused %s %d operations: %v", name, n, c.Health())
+		}
 	}
 }
