@@ -94,7 +94,7 @@ var catalogue = []Entry{
 	{CheckpointNotFound, "No question of that id is open.", "It was answered, expired or never asked: the message says by whom and when. `crumb approvals list --status all` has the whole list."},
 	{CheckpointExpired, "Nobody answered before the question expired.", "Answer sooner, or raise `human.expiresMs` of the tool file (a week at most); the question of an approval waits a day."},
 	{DecisionInvalid, "An answer does not fit its question: wrong kind, other arguments, bad signature or a value outside the answer schema.", "Read the question again (`crumb approvals show`) and answer that."},
-	{QueueFull, "The mesh takes no new work now.", "Try again after retryAfterMs."},
+	{QueueFull, "The mesh takes no new work now: the queue of requests is full, or one of the queues of calls.", "Try again after retryAfterMs. If it stays so, see which group or provider is behind (`crumb tools list`, `nats consumer report TOOLCALLS`) and start workers of it."},
 	{PayloadTooLarge, "A body is larger than the mesh carries.", "The message has size and limit; pass a reference instead of the content."},
 	{StateTooLarge, "A run's record would exceed 512 KiB.", "Ask for fewer calls a turn, or let tools return references."},
 	{StateTooNew, "A run's record was written by a newer version.", "Upgrade this process."},

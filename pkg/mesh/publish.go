@@ -33,6 +33,8 @@ const (
 	inFlightMin     = 2 * time.Millisecond // what is in flight is mostly stored by then
 	inFlightMax     = 50 * time.Millisecond
 	inFlightRetries = 40 // two seconds
+
+	QueueFullRetry = time.Second // the retryAfterMs of QUEUE_FULL
 )
 
 // Publish stores one message and awaits its ack; NATS client retries are off.
@@ -91,7 +93,9 @@ func mapPublish(subject string, err error) error {
 		case codeWrongLast:
 			return ErrConflict
 		case codeFull:
-			return fault.Wrap(fault.QueueFull, err, "%s: the stream is full (%s); try again later", subject, api.Description)
+			full := fault.Wrap(fault.QueueFull, err, "%s: the stream is full (%s); try again later", subject, api.Description)
+			full.RetryAfterMs = QueueFullRetry.Milliseconds()
+			return full
 		}
 		return fault.Wrap(fault.Unavailable, err, "%s: NATS refused the message: %s (code %d)", subject, api.Description, api.ErrorCode)
 	}

@@ -76,7 +76,11 @@ func explain(err error) (*fault.Error, []string) {
 	}
 	var f *fault.Error
 	if errors.As(err, &f) {
-		return f, []string{f.Error()}
+		line := f.Error()
+		if f.RetryAfterMs > 0 {
+			line += " (in " + render.Duration(f.RetryAfterMs) + ")"
+		}
+		return f, []string{line}
 	}
 	return fault.New(fault.InternalError, "%s", err), []string{err.Error()}
 }

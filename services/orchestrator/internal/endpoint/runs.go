@@ -36,6 +36,7 @@ const source = "orchestrator"
 type Endpoints struct {
 	Conn     *mesh.Conn
 	Registry *registry.Registry
+	Full     func() error // QUEUE_FULL while the mesh takes no new runs; nil: it always does
 }
 
 // Serve registers the micro services and returns a func that stops them.
@@ -100,6 +101,11 @@ func (e *Endpoints) start(ctx context.Context, body json.RawMessage) (any, error
 		return reply, nil
 	case err != nil && fault.CodeOf(err) != fault.RunNotFound:
 		return nil, err
+	}
+	if e.Full != nil {
+		if err := e.Full(); err != nil {
+			return nil, err
+		}
 	}
 	r.Type = crumbs.TypeRunRequest
 	data, err := json.Marshal(r)

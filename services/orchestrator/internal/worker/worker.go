@@ -43,6 +43,7 @@ const (
 	fullPause      = time.Second      // no new requests while a work queue refuses
 	goneAgain      = time.Second      // before a value that is not there is asked for again
 	goneTries      = 5                // deliveries until it counts as gone
+	fullTold       = 5 * time.Second  // after a refusal clients are told: refused commands come back less and less often
 	conflictsMax   = 64               // lost compare-and-sets of one message before it is given back
 	admissionWait  = 5 * time.Second  // for workers of a tool that is not announced yet
 	startingWait   = 10 * time.Minute // for one that is being built or started
@@ -73,7 +74,7 @@ type Worker struct {
 	log      *slog.Logger
 	measured *measured
 
-	fullUntil atomic.Int64 // unix nanoseconds
+	fullSince atomic.Int64 // when a work queue refused last, unix nanoseconds
 	tooNew    atomic.Int64 // records of a newer release met
 }
 
@@ -94,13 +95,29 @@ func (w *Worker) Health() error {
 	return nil
 }
 
+// Full returns QUEUE_FULL while the work queues refuse: who asks for a run then is
+// told, instead of waiting behind all that was taken before.
+func (w *Worker) Full() error {
+	if !w.refused(fullTold) {
+		return nil
+	}
+	full := fault.New(fault.QueueFull, "the queues of model and tool calls are full: the mesh takes no new runs now; try again later")
+	full.RetryAfterMs = mesh.QueueFullRetry.Milliseconds()
+	return full
+}
+
+// refused reports whether a work queue refused a command within d.
+func (w *Worker) refused(d time.Duration) bool {
+	return time.Since(time.Unix(0, w.fullSince.Load())) < d
+}
+
 // Handle decides one message of any of the orchestrator's consumers.
 func (w *Worker) Handle(ctx context.Context, d *mesh.Delivery) error {
 	in, err := w.decode(ctx, d)
 	if err != nil {
 		return err
 	}
-	if in.kind == core.Requested && time.Now().UnixNano() < w.fullUntil.Load() {
+	if in.kind == core.Requested && w.refused(fullPause) {
 		return mesh.Retry(fullPause, fault.New(fault.QueueFull, "a work queue refuses"))
 	}
 	unlock, err := w.locks.lock(ctx, in.run)
@@ -122,7 +139,7 @@ func (w *Worker) explain(ctx context.Context, err error) error {
 	switch fault.CodeOf(err) {
 	case fault.QueueFull:
 		w.measured.queueFull.Add(ctx, 1)
-		w.fullUntil.Store(time.Now().Add(fullPause).UnixNano())
+		w.fullSince.Store(time.Now().UnixNano())
 	case fault.StateTooNew:
 		w.tooNew.Add(1)
 		return mesh.Retry(tooNewRetry, err)
