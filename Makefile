@@ -44,7 +44,7 @@ E2E = $(filter-out $(COMPOSE)/,$(sort $(dir $(shell git ls-files --cached --othe
 # A module of its own, for what reads compose files.
 COMPOSE = test/compose
 
-test-all: asyncapi containers $(NATS) $(HELM) $(KUBECTL_VALIDATE) $(CRDS) $(NATS_SERVER) ## the suites that need more than Go
+test-all: asyncapi containers $(NATS) $(HELM) $(KUBECTL_VALIDATE) $(CRDS) $(NATS_SERVER) promtool ## the suites that need more than Go
 	NATS_CLI=$(abspath $(NATS)) HELM=$(abspath $(HELM)) KUBECTL_VALIDATE=$(abspath $(KUBECTL_VALIDATE)) CRDS=$(abspath $(CRDS)) \
 		$(GO) test -race -tags e2e -run '^TestE2E' $(PARALLEL) -timeout 15m $(addprefix ./,$(E2E))
 	cd $(COMPOSE) && NATS_CLI=$(abspath $(NATS)) NATS_SERVER=$(abspath $(NATS_SERVER)) $(GO) test -race -tags e2e -timeout 15m ./...
@@ -56,6 +56,10 @@ CONTAINERS := buildah podman runc busybox
 containers:
 	@for p in $(CONTAINERS); do command -v $$p >/dev/null || exec sh -c 'apt-get update && \
 		apt-get install -y --no-install-recommends buildah podman runc busybox-static'; done
+
+.PHONY: promtool
+promtool: # checks and tests the alert rules, from the system's package prometheus
+	@command -v promtool >/dev/null || { apt-get update && apt-get install -y --no-install-recommends prometheus; }
 
 .PHONY: asyncapi
 asyncapi: ## schemas/asyncapi.yaml with the official parser
