@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
@@ -151,3 +152,6 @@ func (l *serverLog) Fatalf(format string, v ...any)  { l.add(format, v...) }
 func (l *serverLog) Errorf(format string, v ...any)  { l.add(format, v...) }
 func (l *serverLog) Debugf(format string, v ...any)  { l.add(format, v...) }
 func (l *serverLog) Tracef(format string, v ...any)  { l.add(format, v...) }
+
+// Door leads to the server, for clients that are not ours.
+func (m *Mesh) Door() nats.InProcessConnProvider { return m.door(nil) }

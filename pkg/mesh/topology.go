@@ -105,11 +105,16 @@ func (s Settings) bucket(name string, ttl time.Duration) jetstream.StreamConfig 
 	if ttl > 0 && ttl < window {
 		window = ttl
 	}
-	return jetstream.StreamConfig{
+	c := jetstream.StreamConfig{
 		Name: "KV_" + name, Subjects: []string{"$KV." + name + ".>"}, Replicas: s.Replicas, Storage: s.Storage,
 		MaxMsgsPerSubject: 1, MaxAge: ttl, Discard: jetstream.DiscardNew, Duplicates: window, DenyDelete: true, AllowDirect: true,
-		AllowMsgTTL: true, SubjectDeleteMarkerTTL: time.Minute,
 	}
+	if name == crumbs.BucketRuns || name == crumbs.BucketApprovals {
+		// Rows with times of their own leave markers, for which the server allows
+		// rollups: only where one service alone writes.
+		c.AllowMsgTTL, c.SubjectDeleteMarkerTTL = true, time.Minute
+	}
+	return c
 }
 
 func (s Settings) consumers(t Topology) []consumerSpec {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
-	"github.com/crumbmesh/crumbmesh/pkg/telemetry/instrument"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/endpoint"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/gauge"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/registry"
@@ -47,15 +46,6 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	}
 	defer stop()
 	defer gauge.Serve(conn)()
-	forged := instrument.NewCounter(conn.Meter, instrument.Forgeries)
-	unwatched, err := conn.OnTripwire(ctx, func(account, subject string) {
-		forged.Add(ctx, 1, account)
-		conn.Log.Error("forged reply subject", "account", account, "subject", subject)
-	})
-	if err != nil {
-		return err
-	}
-	defer unwatched()
 	var group errgroup.Group
 	for _, l := range loops {
 		group.Go(func() error { return l.Run(ctx) })

@@ -11,8 +11,8 @@
 //
 // A user is allowed to publish what his account imports and nothing else, although
 // nothing else would reach anybody: so each attempt is a permissions violation,
-// which the server logs with the user's key. What no permission can see, answers
-// to forged reply subjects, is heard by the orchestrator over a Tripwire.
+// which the server logs with the user's key. Only an answer that is sent to a
+// forged reply subject leaves no trace: it reaches nobody, and NATS tells nobody.
 //
 // Non-goals: no NATS types; no connection; no limits of accounts.
 package access

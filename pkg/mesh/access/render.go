@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 )
 
 // responseExpiry is how long an answer to a request may take.
@@ -44,9 +42,6 @@ func (m Mesh) Accounts(users Users) string {
 			if r.Restricted() {
 				writeImports(&b, r)
 			}
-		}
-		if account == AccountCore {
-			writeTripwires(&b, roles)
 		}
 		b.WriteString("  }\n")
 	}
@@ -142,9 +137,6 @@ func exported(roles []Role) map[string][]export {
 		for _, s := range r.Hears {
 			add(AccountCore, export{kind: "stream", subject: s}, r.Account)
 		}
-		for _, s := range r.tripwires() {
-			add(r.Account, export{kind: "stream", subject: s}, AccountCore)
-		}
 	}
 	out := map[string][]export{}
 	for account, all := range found {
@@ -189,32 +181,4 @@ func sortedUses(uses []Use) []Use {
 	out := slices.Clone(uses)
 	slices.SortFunc(out, func(a, b Use) int { return cmp.Compare(a.Subject, b.Subject) })
 	return slices.CompactFunc(out, func(a, b Use) bool { return a.Subject == b.Subject })
-}
-
-// watched are the subjects whose writing nobody but their owner has a reason for.
-func watched() []string {
-	return []string{"approval.decision.>", "run.>", "tool.call.>", "tool.result.>", "model.call.>", "model.result.>", "timer.>", "crumb.>", "delta.>", "dead.>", "blob.>",
-		"$KV.>", "crumbmesh.>"}
-}
-
-// tripwires are the watched subjects that the role may not write any of, nor hear.
-func (r Role) tripwires() []string {
-	return slices.DeleteFunc(watched(), func(pattern string) bool {
-		head := strings.TrimSuffix(pattern, ">")
-		own := func(s string) bool { return strings.HasPrefix(s, head) }
-		return slices.ContainsFunc(r.Publishes(), own) || slices.ContainsFunc(r.Hears, own) || slices.ContainsFunc(r.Serves, own)
-	})
-}
-
-func writeTripwires(b *strings.Builder, roles []Role) {
-	b.WriteString("    imports: [\n")
-	for _, r := range roles {
-		if !r.Restricted() {
-			continue
-		}
-		for _, s := range r.tripwires() {
-			fmt.Fprintf(b, "      { stream: { account: %s, subject: %q }, to: %q }\n", r.Account, s, mesh.Tripwire(r.Account, s))
-		}
-	}
-	b.WriteString("    ]\n")
 }

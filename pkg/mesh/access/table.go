@@ -167,7 +167,7 @@ func orchestrator() Role {
 		uses = append(uses, to(api+"CONSUMER.CREATE."+s+".>", api+"CONSUMER.MSG.NEXT."+s+".*", api+"CONSUMER.DELETE."+s+".*")...)
 	}
 	return Role{Name: RoleOrchestrator, Account: AccountCore, For: "`crumb orchestrator`", Uses: uses,
-		Hears: []string{mesh.TripwireSubjects, "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>", "dead.*.*.*"},
+		Hears: []string{"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>", "dead.*.*.*"},
 		Serves: []string{crumbs.EndpointRunsStart, crumbs.EndpointRunsGet, crumbs.EndpointRunsList, crumbs.EndpointRunsExplain, crumbs.EndpointRunsCancel, crumbs.EndpointMeshGet,
 			crumbs.EndpointAgentsList, crumbs.EndpointAgentsGet, crumbs.EndpointAgentsApply, crumbs.EndpointToolsList,
 			crumbs.EndpointDeadList, crumbs.EndpointDeadGet, crumbs.EndpointDeadEdit, crumbs.EndpointDeadRedrive, crumbs.EndpointDeadAnswer}}

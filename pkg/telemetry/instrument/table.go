@@ -70,7 +70,6 @@ const (
 	QueueAge       = "crumbmesh.consumer.oldest.age"
 	QueueWorkers   = "crumbmesh.queue.workers"
 	MeshReadErrors = "crumbmesh.mesh.read.failures"
-	Forgeries      = "crumbmesh.nats.forged_replies"
 
 	Messages     = "crumbmesh.consumer.messages"
 	Redeliveries = "crumbmesh.consumer.redeliveries"
@@ -138,7 +137,6 @@ func All() []Instrument {
 		{QueueAge, Gauge, seconds, []string{labelStream, labelConsumer}, byOrchestrator, "Age of the oldest message that is not done; 0 when there is none.", nil},
 		{QueueWorkers, Gauge, "{worker}", []string{labelService, labelQueue}, byOrchestrator, "Workers that are present, of each group and provider that has a queue.", nil},
 		{MeshReadErrors, Count, "{failure}", nil, byOrchestrator, "Reads of the gauges above that NATS did not answer; they keep their last values.", nil},
-		{Forgeries, Count, "{message}", []string{"account"}, byOrchestrator, "Answers that somebody of an account had NATS send where the account may not write; they reached nobody (docs/security.md).", nil},
 
 		{Messages, Count, "{message}", []string{labelStream, labelConsumer, labelOutcome}, byEvery, "Messages settled: done, retry (comes back later), returned (at once), dead.", nil},
 		{Redeliveries, Count, "{message}", []string{labelStream, labelConsumer}, byEvery, "Messages that came for the second time or later.", nil},
