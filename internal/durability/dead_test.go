@@ -263,9 +263,11 @@ func TestDead_RedriveIsRefused(t *testing.T) {
 			says string
 		}{
 			{dead("KV_runs", "run_9", "$KV.runs.run_9", "{broken", nil), fault.RedriveRefused, "record"},
-			{dead(crumbs.StreamTimers, "run_2", "timer.due.run_2.77", "{}", nil), fault.RedriveRefused, "armed timer"},
-			{dead(crumbs.StreamInbox, "run_2", "tool.result.bench.run_2.run_2-1-0-7", "{}", nil), fault.CallSettled, "does not wait"},
-			{dead(crumbs.StreamInbox, "run_8", "tool.result.bench.run_8.run_8-1-0-1", "{}", nil), fault.RunNotFound, "run_8"},
+			{dead(crumbs.StreamTimers, "run_2", "timer.due.run_2.77", "{}", nil), fault.RedriveRefused, "arms its timers itself"},
+			{dead(crumbs.StreamInbox, "run_2", "tool.result.bench.run_2.run_2-1-0-7", "{}", nil), fault.RedriveRefused, "crumb dead answer"},
+			{dead(crumbs.StreamInbox, "run_8", "model.result.script.run_8.run_8-1-m-1", "{}", nil), fault.RedriveRefused, "RUN.STEP.m"},
+			{dead(crumbs.StreamInbox, "run_6", "approval.decision.run_6.run_6-1-0", "{}", nil), fault.RedriveRefused, "approvals service"},
+			{dead(crumbs.StreamInbox, "run_5", "run.control.run_5", "{}", nil), fault.RedriveRefused, "crumb dead edit"},
 			{dead(crumbs.StreamCrumbs, "run_2", "crumb.clerk.run_2.human.required", "{}", nil), fault.RedriveRefused, "a crumb"},
 			{dead(crumbs.StreamToolCalls, "run_2", "tool.call.bench.run_2", "{}", nil), fault.RedriveRefused, "which call"},
 			{dead(crumbs.StreamToolCalls, "run_1", "tool.call.bench.run_1", "{}", map[string][]string{"ce-id": {"run_1.1.0.1"}}), fault.RedriveRefused, "crumb approvals"},

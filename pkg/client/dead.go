@@ -31,7 +31,7 @@ func (c *Client) EditDead(ctx context.Context, edit crumbs.DeadEdit) (crumbs.Dea
 }
 
 // Redrive has a message worked on again: a request is asked for again under its run
-// id, a call gets its next attempt, what a run still waits for goes back to it. It
+// id, a call gets its next attempt, a control goes back while its run lives. It
 // may be repeated: the second receipt says Already.
 //
 // It fails with DEAD_LETTER_NOT_FOUND, REDRIVE_REFUSED saying why, RUN_NOT_FOUND,

@@ -14,7 +14,7 @@ const redriveMax = 200
 type deadRedriveCommand struct {
 	Target string `arg:"" optional:"" name:"id" help:"Id of a dead letter, or of a call in flight: RUN.STEP.N."`
 	RunID  string `name:"run" help:"All open letters of a run." placeholder:"RUN"`
-	AllOf  string `help:"All open letters from a stream: REQUESTS, INBOX, TIMERS, MODELCALLS or TOOLCALLS." enum:",REQUESTS,INBOX,TIMERS,MODELCALLS,TOOLCALLS" default:"" placeholder:"STREAM"`
+	AllOf  string `help:"All open letters from a stream: REQUESTS, INBOX, MODELCALLS or TOOLCALLS." enum:",REQUESTS,INBOX,MODELCALLS,TOOLCALLS" default:"" placeholder:"STREAM"`
 	Limit  int    `help:"At most so many of them." default:"200" placeholder:"N"`
 	Force  bool   `help:"Also a call that had started, and what was redriven before."`
 	giver
@@ -22,7 +22,7 @@ type deadRedriveCommand struct {
 
 // Help says what the flags do not.
 func (deadRedriveCommand) Help() string {
-	return "A request is asked for again under its run id, as it was edited last. A call gets its next attempt from its run, with all its time; what of the attempt before still comes counts no more. A control, a result, a decision or a timer goes back while its run waits for it. What cannot be redriven is refused with the reason: a call that has its outcome, anything of a run that has ended. With --run or --all-of the status is 1 when any was refused."
+	return "A request is asked for again under its run id, as it was edited last. A call gets its next attempt from its run, with all its time; what of the attempt before still comes counts no more. A control goes back while its run lives. What cannot be redriven is refused with the reason: a call that has its outcome, anything of a run that has ended. With --run or --all-of the status is 1 when any was refused."
 }
 
 // Run redrives one letter or call, or many letters.

@@ -3,7 +3,6 @@ package endpoint
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -19,9 +18,9 @@ import (
 )
 
 // deadRedrive has a message worked on again, as its kind allows: a request is asked
-// for again under its run id, a call gets its next attempt from its run, a control,
-// a result, a decision or a timer goes back onto its subject while its run still
-// waits for it. The rest is refused with what can be done instead.
+// for again under its run id, a call gets its next attempt from its run, a control
+// goes back while its run lives. The rest is refused with what can be done instead:
+// results, decisions, crumbs are said by one service only, and not by this one.
 func (e *Endpoints) deadRedrive(ctx context.Context, body json.RawMessage) (any, error) {
 	var r crumbs.DeadRedrive
 	if err := decode(body, &r, `{"id":17,"by":{"iss":"local","sub":"ada"}}`); err != nil {
@@ -157,31 +156,24 @@ func (e *Endpoints) again(ctx context.Context, s *mesh.Stored, subject string, d
 		}
 	}
 	_, err := e.Conn.Publish(ctx, msg, opts...)
-	if errors.Is(err, mesh.ErrConflict) {
-		return fault.New(fault.CallSettled, "%s: an answer waits there already", subject)
-	}
 	return err
 }
 
-// redriveMessage puts a message back onto its subject while its run waits for it.
+// redriveMessage puts a control back, and says of the rest why not.
 func (e *Endpoints) redriveMessage(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter) error {
 	head, rest, _ := strings.Cut(l.Subject, ".")
 	verb, _, _ := strings.Cut(rest, ".")
-	switch kind := head + "." + verb; kind {
+	switch head + "." + verb {
 	case "run.control":
 		return e.redriveControl(ctx, s, l)
-	case "timer.due", "approval.decision", "model.result", "tool.result":
-		state, err := e.living(ctx, l.RunID)
-		if err != nil {
-			return err
-		}
-		if err := awaited(state, l); err != nil {
-			return err
-		}
-		if kind == "timer.due" {
-			return e.again(ctx, s, l.Subject, s.Data)
-		}
-		return e.again(ctx, s, l.Subject, s.Data, jetstream.WithExpectLastSequencePerSubject(0))
+	case "timer.due":
+		return refuse(l, "a run arms its timers itself; `crumb runs get %s` shows where it is", l.RunID)
+	case "approval.decision":
+		return refuse(l, "the approvals service, which alone publishes decisions, repeats it until the run has spoken")
+	case "tool.result":
+		return refuse(l, "a worker alone says what it did; supply the outcome with `crumb dead answer CALL`")
+	case "model.result":
+		return refuse(l, "a model gateway alone says what a model answered; have it asked again with `crumb dead redrive RUN.STEP.m`")
 	case "run.order":
 		return refuse(l, "give the order again: `crumb dead redrive CALL` or `crumb dead answer CALL`")
 	}
@@ -205,37 +197,6 @@ func (e *Endpoints) redriveControl(ctx context.Context, s *mesh.Stored, l crumbs
 	return e.again(ctx, s, crumbs.ControlSubject(l.RunID), s.Data, jetstream.WithMsgID("redrive."+strconv.FormatUint(l.ID, 10)))
 }
 
-// living reads the record of a run that goes on. It fails with RUN_NOT_FOUND or
-// RUN_ENDED.
-func (e *Endpoints) living(ctx context.Context, run crumbs.RunID) (core.State, error) {
-	s, err := e.state(ctx, run)
-	if err == nil && s.Status.Ended() {
-		err = ended(s)
-	}
-	return s, err
-}
-
 func ended(s core.State) error {
 	return fault.New(fault.RunEnded, "run %s has ended: it is %s since %s", s.Run.ID, s.Status, s.Run.EndedAt.UTC().Format(time.RFC3339))
-}
-
-// awaited checks that a run still waits for what an answer or timer is about.
-func awaited(s core.State, l crumbs.DeadLetter) error {
-	if strings.HasPrefix(l.Subject, "timer.due.") {
-		if v := crumbs.Token(l.Subject, 3); v != strconv.FormatUint(s.Timer.V, 10) || s.Timer.At.IsZero() {
-			return refuse(l, "the run armed timer %d since, which does its work", s.Timer.V)
-		}
-		return nil
-	}
-	if m := s.Model; m != nil && strings.HasSuffix(l.Subject, "."+m.ID.Token()+"-"+strconv.Itoa(m.Attempt)) {
-		return nil
-	}
-	for _, c := range s.Calls {
-		asks := c.Phase == core.Asking && l.Subject == crumbs.DecisionSubject(s.Run.ID, c.ID)
-		sent := c.Phase == core.Dispatched && strings.HasSuffix(l.Subject, "."+c.ID.Token()+"-"+strconv.Itoa(c.Attempt))
-		if asks || sent {
-			return nil
-		}
-	}
-	return fault.New(fault.CallSettled, "run %s does not wait for what letter %d answers any more; `crumb runs get %s` shows where it is", s.Run.ID, l.ID, s.Run.ID)
 }
