@@ -26,6 +26,10 @@ const (
 	connectTimeout = 5 * time.Second
 	reconnectWait  = 250 * time.Millisecond
 	requestTimeout = 5 * time.Second // of one JetStream request
+	// A server that says nothing, whose machine is gone or cut off, is left after
+	// (pingsMax+1) pings: sooner than a worker that is cut off counts as gone.
+	pingEvery = 4 * time.Second
+	pingsMax  = 2
 )
 
 // ConnectConfig says how to reach NATS.
@@ -75,7 +79,7 @@ func Connect(_ context.Context, cfg ConnectConfig) (*Conn, error) {
 	}
 	opts := []nats.Option{
 		nats.Name(cfg.Name), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
-		nats.ReconnectBufSize(-1), nats.ErrorHandler(c.onError),
+		nats.ReconnectBufSize(-1), nats.ErrorHandler(c.onError), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsMax),
 	}
 	server := cfg.Server
 	switch {
