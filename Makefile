@@ -20,7 +20,10 @@ KEDA_VERSION       := v2.21.0
 PROMETHEUS_VERSION := v0.85.0
 CRDS               := $(BIN)/crds-keda-$(KEDA_VERSION)-prometheus-$(PROMETHEUS_VERSION)
 
-.PHONY: help build image demo test test-all lint bench conformance clean
+TOXIPROXY_VERSION := v2.5.0
+TOXIPROXY         := $(BIN)/toxiproxy-$(TOXIPROXY_VERSION)
+
+.PHONY: help build image demo test test-all chaos lint bench conformance clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -40,14 +43,28 @@ test: ## everything that needs Go only
 # The suites behind the tag e2e only: `test` has run the rest. Only their packages
 # are built, and their names begin with TestE2E (internal/archtest holds both), so
 # that -run leaves out what a tagged build contains as well.
-E2E = $(filter-out $(COMPOSE)/,$(sort $(dir $(shell git ls-files --cached --others --exclude-standard '*_test.go' | xargs grep -l '^//go:build e2e'))))
+E2E = $(filter-out $(COMPOSE)/ $(CHAOS)/,$(sort $(dir $(shell git ls-files --cached --others --exclude-standard '*_test.go' | xargs grep -l '^//go:build e2e'))))
 # A module of its own, for what reads compose files.
 COMPOSE = test/compose
+# Has the machine for itself: `chaos`.
+CHAOS = test/chaos
 
 test-all: asyncapi containers $(NATS) $(HELM) $(KUBECTL_VALIDATE) $(CRDS) $(NATS_SERVER) promtool ## the suites that need more than Go
 	NATS_CLI=$(abspath $(NATS)) HELM=$(abspath $(HELM)) KUBECTL_VALIDATE=$(abspath $(KUBECTL_VALIDATE)) CRDS=$(abspath $(CRDS)) \
 		$(GO) test -race -tags e2e -run '^TestE2E' $(PARALLEL) -timeout 15m $(addprefix ./,$(E2E))
 	cd $(COMPOSE) && NATS_CLI=$(abspath $(NATS)) NATS_SERVER=$(abspath $(NATS_SERVER)) $(GO) test -race -tags e2e -timeout 15m ./...
+	$(MAKE) chaos
+
+# SEED plans the same again, 0 something new; RUNS are those of each scenario; REPORT writes docs/chaos.md.
+SEED ?= 2026
+chaos: $(TOXIPROXY) ## kill, pause, cut off and restart a mesh of processes under load (docs/chaos.md); six minutes, needs root
+	@command -v ip >/dev/null || { apt-get update && apt-get install -y --no-install-recommends iproute2; }
+ifdef REPORT
+	TOXIPROXY=$(abspath $(TOXIPROXY)) $(GO) run ./$(CHAOS) -seed $(SEED) $(if $(RUNS),-runs $(RUNS)) -report docs/chaos.md
+else
+	TOXIPROXY=$(abspath $(TOXIPROXY)) CHAOS_SEED=$(SEED) CHAOS_RUNS=$(RUNS) \
+		$(GO) test -race -tags e2e -run '^TestE2E' -v -count 1 -timeout 15m ./$(CHAOS)
+endif
 
 # What builds and runs images, from the system's packages.
 CONTAINERS := buildah podman runc busybox
@@ -104,6 +121,10 @@ $(CRDS):
 	install -m 644 "$$($(GO) mod download -json github.com/kedacore/keda/v2@$(KEDA_VERSION) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')"/config/crd/bases/*.yaml $@.new
 	install -m 644 "$$($(GO) mod download -json github.com/prometheus-operator/prometheus-operator@$(PROMETHEUS_VERSION) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')"/example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml $@.new
 	mv $@.new $@
+
+$(TOXIPROXY):
+	GOBIN=$(abspath $(BIN)) $(GO) install github.com/Shopify/toxiproxy/v2/cmd/server@$(TOXIPROXY_VERSION)
+	mv $(BIN)/server $@
 
 $(NATS):
 	GOBIN=$(abspath $(BIN)) $(GO) install github.com/nats-io/natscli/nats@$(NATS_VERSION)

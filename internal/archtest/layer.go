@@ -132,6 +132,7 @@ var closed = []struct {
 	{"pkg/tool", []string{"pkg/agent", "pkg/argument", "pkg/crumbs", "pkg/fault", "pkg/secret"}, "a tool is written and tested without the mesh"},
 	{"pkg/telemetry/instrument", nil, "what is measured is a table of names"},
 	{"pkg/mesh", []string{"pkg/crumbs", "pkg/fault", "pkg/secret", "pkg/telemetry", "pkg/telemetry/instrument"}, "transport knows no runs"},
+	{"test/chaos/internal/check", nil, "the judge shares no code with the judged"},
 	{"internal/protocol", []string{"internal/protocol"}, "the models stand beside the code they check, not on it"},
 	{"services/orchestrator/internal/core", []string{"pkg/agent", "pkg/argument", "pkg/crumbs", "pkg/fault", "pkg/perm"}, "the run machine is pure"},
 }

@@ -28,6 +28,7 @@ var natsHolders = []struct {
 	{"internal", "test support and tests of the whole"},
 	{"services/modelgw/internal/worker/gatewaytest", "test support: a gateway on a mesh of its own"},
 	{"bench", "measures NATS beside the mesh"},
+	{"test/chaos", "reads streams past every reader of ours"},
 }
 
 // exact are holders that stand for one package, not for what lies below it.
