@@ -79,6 +79,9 @@ type Hold struct {
 	revision uint64
 }
 
+// Starts is how often the attempt was started, this start included.
+func (h *Hold) Starts() int { return h.claim.Starts }
+
 // Begin takes the claim of a call, directly before its handler. A write whose fate
 // is open is made again: the refusal of the second proves that a claim is stored,
 // and its nonce says whose. It fails with UNAVAILABLE when NATS does not answer:

@@ -10,6 +10,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/secret"
+	"github.com/crumbmesh/crumbmesh/pkg/telemetry"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 )
 
@@ -223,11 +224,11 @@ func (r *request) execute(c tool.Context, t tool.Tool) outcome {
 		return outcome{status: crumbs.StatusCancelled, worker: r.cfg.Name, fault: fault.From(errCancelled()), interrupted: true, untouched: true}
 	}
 	started := time.Now()
-	ctx, span := r.conn.Tracer.Start(c.Context, "execute_tool "+r.call.ToolName)
+	ctx, span := telemetry.StartExecution(c.Context, r.conn.Tracer, "execute_tool "+r.call.ToolName, r.execution())
 	defer span.End()
 	span.SetAttributes(attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", r.call.ToolName),
 		attribute.String("gen_ai.tool.call.id", string(r.call.CallID)), attribute.String("gen_ai.agent.id", string(r.call.AgentID)),
-		attribute.String("crumbmesh.run.id", string(r.call.RunID)), attribute.Int("crumbmesh.call.attempt", r.call.Attempt))
+		attribute.String("crumbmesh.run.id", string(r.call.RunID)), attribute.Int("crumbmesh.delivery", r.delivery.Count))
 	ctx, stop := context.WithDeadline(ctx, r.call.DeadlineAt.Time)
 	defer stop()
 	unwatch := r.watch(ctx)
@@ -243,6 +244,15 @@ func (r *request) execute(c tool.Context, t tool.Tool) outcome {
 	o.started, o.took, o.deltas = started, time.Since(started), p.settle()
 	r.took.Record(ctx, o.took.Seconds(), r.call.ToolName, r.cfg.Group, o.status)
 	return o
+}
+
+// execution is this start, as a trace tells it from others.
+func (r *request) execution() telemetry.Execution {
+	e := telemetry.Execution{Call: string(r.call.CallID), Attempt: r.call.Attempt, Start: r.hold.Starts()}
+	if d := r.call.Permission.Decision; d != nil {
+		e.After = string(d.CheckpointID)
+	}
+	return e
 }
 
 // watch reads the claim at each heartbeat and interrupts the handler of a

@@ -8,6 +8,7 @@ import (
 
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/telemetry"
 )
 
 // startSpan opens the span of an answer under the run's root span, linked to the
@@ -21,6 +22,7 @@ func (d *Desk) startSpan(ctx context.Context, row decision.Approval) (context.Co
 			opts = append(opts, trace.WithLinks(trace.Link{SpanContext: asked}))
 		}
 		ctx = mesh.ExtractTrace(ctx, map[string][]string{"traceparent": {row.TraceParent}})
+		opts = append(opts, telemetry.Link(ctx, telemetry.WaitName+string(row.CheckpointID), "question"))
 	}
 	return d.Register.conn.Tracer.Start(ctx, "approval.decide", opts...)
 }

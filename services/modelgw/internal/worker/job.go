@@ -16,6 +16,7 @@ type job struct {
 	sequence uint64       // of its message
 	event    crumbs.Event // its attributes
 	call     crumbs.ModelCall
+	after    crumbs.CheckpointID // whose answer led to it, "" for none
 }
 
 // key names the attempt.
@@ -41,7 +42,7 @@ func (w *Worker) read(ctx context.Context, d *mesh.Delivery) (*job, error) {
 	if err != nil {
 		return nil, mesh.Dead(run, err)
 	}
-	j := &job{sequence: d.Sequence, event: event}
+	j := &job{sequence: d.Sequence, event: event, after: crumbs.CheckpointID(d.Header.Get(crumbs.HeaderAfter))}
 	if j.call, err = decode(body); err != nil {
 		return nil, mesh.Dead(run, err)
 	}

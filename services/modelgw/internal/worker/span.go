@@ -8,10 +8,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/telemetry"
 )
 
 // startSpan opens the span of a model call (OpenTelemetry GenAI conventions).
-func (w *Worker) startSpan(ctx context.Context, j *job) (context.Context, trace.Span) {
+func (w *Worker) startSpan(ctx context.Context, j *job, starts int) (context.Context, trace.Span) {
 	c := j.call
 	attrs := []attribute.KeyValue{
 		attribute.String("gen_ai.operation.name", "chat"),
@@ -22,7 +23,6 @@ func (w *Worker) startSpan(ctx context.Context, j *job) (context.Context, trace.
 		attribute.String("gen_ai.conversation.id", string(c.SessionID)),
 		attribute.String("crumbmesh.run.id", string(c.RunID)),
 		attribute.String("crumbmesh.call.id", string(c.CallID)),
-		attribute.Int("crumbmesh.call.attempt", c.Attempt),
 	}
 	if s := c.Settings; s != nil {
 		if s.Temperature != nil {
@@ -32,7 +32,8 @@ func (w *Worker) startSpan(ctx context.Context, j *job) (context.Context, trace.
 			attrs = append(attrs, attribute.Int64("gen_ai.request.max_tokens", *s.MaxOutputTokens))
 		}
 	}
-	return w.tracer.Start(ctx, "chat "+c.Model.Model, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
+	e := telemetry.Execution{Call: string(c.CallID), Attempt: c.Attempt, Start: starts, After: string(j.after)}
+	return telemetry.StartExecution(ctx, w.tracer, "chat "+c.Model.Model, e, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
 }
 
 // describe adds what came out.

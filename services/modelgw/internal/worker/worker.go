@@ -145,7 +145,7 @@ func (w *Worker) alive(provider string) func(context.Context, string) (bool, err
 // run generates the turn and stores its result. Only a shutdown leaves the
 // request to another gateway, and gives the claim back to it.
 func (w *Worker) run(ctx context.Context, f *flight, hold *mesh.Hold, adapter Adapter) error {
-	callCtx, span := w.startSpan(f.ctx, f.job)
+	callCtx, span := w.startSpan(f.ctx, f.job, hold.Starts())
 	defer span.End()
 	unwatch := w.watch(callCtx, f)
 	defer unwatch()

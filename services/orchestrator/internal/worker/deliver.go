@@ -140,23 +140,23 @@ func (w *Worker) sendCommands(ctx context.Context, s core.State, in *incoming) e
 		}
 		commands = append(commands, cmd)
 	}
-	return w.sendAll(ctx, s, commands)
+	return w.sendAll(ctx, s, commands, in.answered())
 }
 
 // sendAll needs no goroutine for the last command, most often the only one.
-func (w *Worker) sendAll(ctx context.Context, s core.State, commands []core.Command) error {
+func (w *Worker) sendAll(ctx context.Context, s core.State, commands []core.Command, after crumbs.CheckpointID) error {
 	if len(commands) == 0 {
 		return nil
 	}
 	last := len(commands) - 1
 	var group errgroup.Group
 	for _, cmd := range commands[:last] {
-		group.Go(func() error { return w.send(ctx, s, cmd) })
+		group.Go(func() error { return w.send(ctx, s, cmd, after) })
 	}
-	return errors.Join(w.send(ctx, s, commands[last]), group.Wait())
+	return errors.Join(w.send(ctx, s, commands[last], after), group.Wait())
 }
 
-func (w *Worker) send(ctx context.Context, s core.State, cmd core.Command) error {
+func (w *Worker) send(ctx context.Context, s core.State, cmd core.Command, after crumbs.CheckpointID) error {
 	body, ref, err := w.aside(cmd.Subject).CheckIn(ctx, s.Run.ID, cmd.Body, mesh.BaseFields()...)
 	if err != nil {
 		return err
@@ -169,6 +169,9 @@ func (w *Worker) send(ctx context.Context, s core.State, cmd core.Command) error
 	}
 	if parent := s.Run.Trace.TraceParent(); parent != "" {
 		msg.Header["traceparent"] = []string{parent}
+		if after != "" {
+			msg.Header[crumbs.HeaderAfter] = []string{string(after)}
+		}
 	}
 	if cmd.Core {
 		return w.conn.NATS.PublishMsg(msg)

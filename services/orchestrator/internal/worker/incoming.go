@@ -49,6 +49,15 @@ func (in *incoming) answers(i core.Intent) bool {
 	return false
 }
 
+// answered is the question that this message answers, "" when it answers none: what
+// is sent because of it links to the wait.
+func (in *incoming) answered() crumbs.CheckpointID {
+	if in == nil || in.kind != core.Decided {
+		return ""
+	}
+	return in.event.Decision.CheckpointID
+}
+
 // heldUp is how long a message may wait and still count as decided when it came.
 const heldUp = 2 * time.Second
 

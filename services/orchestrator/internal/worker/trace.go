@@ -79,7 +79,9 @@ func (w *Worker) traceWaits(s core.State) {
 		if json.Unmarshal(c.Body.Inline, &r) != nil {
 			continue // put aside: too large for an attribute anyway
 		}
-		_, span := w.conn.Tracer.Start(remote(t.TraceParent()), "human.wait "+r.ToolName,
+		ctx := remote(t.TraceParent())
+		id := telemetry.Derived(trace.SpanContextFromContext(ctx).TraceID(), telemetry.WaitName+string(r.CheckpointID))
+		_, span := telemetry.Start(ctx, w.conn.Tracer, "human.wait "+r.ToolName, id,
 			trace.WithTimestamp(c.At.Add(-time.Duration(r.WaitedMs)*time.Millisecond).Time), trace.WithAttributes(
 				attribute.String("crumbmesh.run.id", string(s.Run.ID)), attribute.String("crumbmesh.checkpoint.id", string(r.CheckpointID)), attribute.String("crumbmesh.checkpoint.kind", r.Kind),
 				attribute.String("crumbmesh.checkpoint.outcome", r.Outcome), attribute.String("gen_ai.tool.name", r.ToolName)))
