@@ -1,6 +1,8 @@
 package mesh
 
 import (
+	"strings"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -53,4 +55,20 @@ func (a Access) options() ([]nats.Option, error) {
 		opts = append(opts, nats.CustomInboxPrefix(a.InboxPrefix))
 	}
 	return opts, nil
+}
+
+// tlsHint says what is missing when a connection failed for its certificates, ""
+// when it failed for something else.
+func tlsHint(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case strings.Contains(err.Error(), "certificate signed by unknown authority"):
+		return "name the file of the authority that signed the server's certificate with --tls-ca"
+	case strings.Contains(err.Error(), "certificate required"), strings.Contains(err.Error(), "after TLS handshake"): // it may hang up before it says why
+		return "the server wants a certificate of its own authority: name this role's with --tls-cert and --tls-key"
+	case strings.Contains(err.Error(), "secure connection required"):
+		return "the server speaks TLS only: name its authority with --tls-ca"
+	}
+	return ""
 }

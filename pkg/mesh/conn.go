@@ -62,6 +62,7 @@ type Conn struct {
 	instance   string
 	check      atomic.Pointer[func() error] // see Report
 	violations atomic.Int64
+	refusals   sync.Map // *refusal of requests under way
 	mu         sync.Mutex
 	violation  string
 	streams    sync.Map // name → jetstream.Stream
@@ -94,6 +95,9 @@ func Connect(_ context.Context, cfg ConnectConfig) (*Conn, error) {
 		return nil, err
 	}
 	nc, err := nats.Connect(server, append(opts, access...)...)
+	if hint := tlsHint(err); hint != "" {
+		return nil, fault.Wrap(fault.InvalidConfig, err, "NATS at %s: %s; %s", redact(server), c.said(err, server), hint)
+	}
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "cannot reach NATS at %s: %s; start one with `crumb dev` or name another with --server", redact(server), c.said(err, server))
 	}
@@ -130,6 +134,7 @@ func (c *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 		c.mu.Lock()
 		c.violation = err.Error()
 		c.mu.Unlock()
+		c.refuse(err.Error())
 	}
 	subject := ""
 	if sub != nil {

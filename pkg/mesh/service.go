@@ -160,7 +160,12 @@ func (c *Conn) Request(ctx context.Context, subject string, in, out any) error {
 	InjectTrace(ctx, msg)
 	ctx, cancel := context.WithTimeout(ctx, endpointTimeout)
 	defer cancel()
+	ctx, done := c.refusable(ctx, subject)
+	defer done()
 	reply, err := c.NATS.RequestMsgWithContext(ctx, msg)
+	if err != nil && fault.CodeOf(context.Cause(ctx)) == fault.PermissionsViolation {
+		return context.Cause(ctx)
+	}
 	if errors.Is(err, nats.ErrNoResponders) {
 		return fault.Wrap(fault.Unavailable, err, "nobody serves %s; is the mesh running?", subject)
 	}

@@ -23,6 +23,8 @@ type initCommand struct {
 	Replicas int      `help:"Copies of every stream: 1, 3 or 5 (default: as it is; for a new mesh 3 on a cluster, else 1)." env:"CRUMB_REPLICAS" placeholder:"N"`
 	Size     string   `help:"What the streams may hold: standard (85 GiB in all) or small (6 GiB) (default: as it is; for a new mesh standard)." enum:",standard,small" default:"" env:"CRUMB_SIZE" placeholder:"SIZE"`
 
+	authFlags
+
 	KeepCrumbs time.Duration `help:"How long crumbs are kept; a run may take a fourteenth less, and its id is known for a day longer (default: as it is; for a new mesh 336h)." env:"CRUMB_KEEP_CRUMBS" placeholder:"DURATION"`
 	KeepBlobs  time.Duration `help:"How long the values are kept that runs put aside (default: as it is; for a new mesh 720h)." env:"CRUMB_KEEP_BLOBS" placeholder:"DURATION"`
 	KeepDead   time.Duration `help:"How long dead letters are kept (default: as it is; for a new mesh 720h)." env:"CRUMB_KEEP_DEAD" placeholder:"DURATION"`
@@ -58,6 +60,12 @@ func (cmd initCommand) Run(i *invocation) error {
 	topology, err := cmd.topology(i)
 	if err != nil {
 		return err
+	}
+	if cmd.Auth != "" {
+		return cmd.run(i, topology)
+	}
+	if cmd.TLS || cmd.Rotate != "" || cmd.Finish || len(cmd.TLSHost) > 0 {
+		return fault.New(fault.InvalidConfig, "--tls, --tls-host, --rotate and --finish go with --auth DIR")
 	}
 	if !slices.Contains([]int{0, 1, 3, 5}, cmd.Replicas) {
 		return fault.New(fault.InvalidConfig, "--replicas: expected 1, 3 or 5, got %d", cmd.Replicas)

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/authority"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+)
+
+// authFlags make keys and configuration instead of a topology.
+type authFlags struct {
+	Auth    string   `help:"Write NATS accounts, keys and the settings of every role into this folder instead; keys that are there stay. Needs no connection." type:"path" env:"CRUMB_AUTH" placeholder:"DIR"`
+	TLS     bool     `name:"tls" help:"With --auth: certificates too, and TLS with client certificates."`
+	TLSHost []string `name:"tls-host" help:"With --tls: names and addresses of the NATS servers (default localhost, 127.0.0.1)." placeholder:"HOST"`
+	Rotate  string   `help:"With --auth: a new key for this role, or for approvals-key, beside the old one." placeholder:"ROLE"`
+	Finish  bool     `help:"With --rotate: the old key is not believed any more."`
+}
+
+// authorized is what `crumb init --auth --json` prints.
+type authorized struct {
+	Dir   string   `json:"dir"`
+	Roles []string `json:"roles"`
+}
+
+// run writes the folder for the queues of a topology.
+func (f authFlags) run(i *invocation, t mesh.Topology) error {
+	if f.Finish && f.Rotate == "" {
+		return fault.New(fault.InvalidConfig, "--finish goes with --rotate ROLE")
+	}
+	r := authority.Request{Groups: slices.Sorted(maps.Keys(t.Groups)), Providers: slices.Sorted(maps.Keys(t.Providers)), Hosts: f.TLSHost, Server: i.globals.Server}
+	if f.TLS && len(r.Hosts) == 0 {
+		r.Hosts = []string{"localhost", "127.0.0.1"}
+	}
+	a, err := authority.Open(f.Auth, r)
+	if err != nil {
+		return err
+	}
+	if err := a.Write(); err != nil { // first: a role to rotate has a key
+		return err
+	}
+	if err := f.rotate(a); err != nil {
+		return err
+	}
+	out := authorized{Dir: f.Auth}
+	for _, r := range a.Mesh().Roles() {
+		out.Roles = append(out.Roles, r.Name)
+	}
+	if i.globals.JSON {
+		return i.document(out)
+	}
+	i.say("accounts  %s/nats/accounts.conf: include it in every server's configuration, then reload it (SIGHUP)", f.Auth)
+	for _, name := range out.Roles {
+		i.say("role      %s: --config %s/%s.yaml", name, f.Auth, name)
+	}
+	return nil
+}
+
+func (f authFlags) rotate(a *authority.Authority) error {
+	if f.Rotate == "" {
+		return nil
+	}
+	change := a.Rotate
+	if f.Finish {
+		change = a.Finish
+	}
+	if err := change(f.Rotate); err != nil {
+		return err
+	}
+	return a.Write()
+}
