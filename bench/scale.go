@@ -363,12 +363,15 @@ func (d *deployment) operate(ctx context.Context, q *questions, started <-chan c
 		s.add(name, all)
 		return nil
 	}
-	return errors.Join(
-		timed(fmt.Sprintf("runs.list, the %d newest that are suspended", scalePage), func() error {
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{fmt.Sprintf("runs.list, the %d newest that are suspended", scalePage), func() error {
 			_, err := q.api.Runs(ctx, crumbs.RunList{Status: "suspended", Limit: scalePage})
 			return err
-		}),
-		timed(fmt.Sprintf("approvals.list, the %d oldest open", scalePage), func() error {
+		}},
+		{fmt.Sprintf("approvals.list, the %d oldest open", scalePage), func() error {
 			page, err := q.api.Approvals(ctx, decision.Query{Status: decision.StatusOpen, Limit: scalePage})
 			open = open[:0]
 			for _, a := range page.Approvals {
@@ -378,9 +381,9 @@ func (d *deployment) operate(ctx context.Context, q *questions, started <-chan c
 				err = errors.New("too few questions")
 			}
 			return err
-		}),
-		timed("runs.get", func() error { _, err := q.api.RunView(ctx, open[0].RunID); return err }),
-		timed("decision → resumed tool starts", func() error {
+		}},
+		{"runs.get", func() error { _, err := q.api.RunView(ctx, open[0].RunID); return err }},
+		{"decision → resumed tool starts", func() error {
 			h := open[0]
 			open = open[1:]
 			if _, err := q.api.Resume(ctx, h.CheckpointID, client.Approve(h, crumbs.Principal{Issuer: "bench", Subject: "ada"})); err != nil {
@@ -392,9 +395,13 @@ func (d *deployment) operate(ctx context.Context, q *questions, started <-chan c
 			case <-time.After(runMax):
 				return errors.New("the tool did not start")
 			}
-		}),
-		d.restarts(ctx, s),
-	)
+		}},
+	} {
+		if err := timed(step.name, step.do); err != nil {
+			return err
+		}
+	}
+	return d.restarts(ctx, s)
 }
 
 // restarts measures how long each service takes from kill -9 until it serves again.

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	headsBatch = 1000             // messages of one pull
-	headsWait  = 5 * time.Second  // for one of them
+	headsBatch = 10_000           // messages of one pull: headers only, some MiB
+	headsWait  = 8 * time.Second  // for one of them
 	headsIdle  = 10 * time.Second // until the server drops a consumer that was left behind
 )
 

@@ -19,7 +19,7 @@ func TestBucket_Heads(t *testing.T) {
 	if err := bucket.Heads(ctx, ">", func(mesh.Record) bool { t.Error("an empty bucket has a record"); return true }); err != nil {
 		t.Fatal(err)
 	}
-	const many = 1100 // more than one pull takes
+	const many = 10_100 // more than one pull takes
 	for i := range many {
 		w := mesh.Write{Key: fmt.Sprintf("a.%d", i), Value: []byte("value"), Header: map[string]string{"crumb-status": fmt.Sprint(i)}}
 		if _, err := bucket.Set(ctx, w); err != nil {
