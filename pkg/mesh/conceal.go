@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"cmp"
+	"log/slog"
 	"net/url"
 	"os"
 	"slices"
@@ -25,7 +26,7 @@ func (c *Conn) conceal(cfg ConnectConfig) error {
 	if c.Secrets == nil {
 		c.Secrets = secret.NewBook(nil)
 	}
-	c.Log = c.Secrets.Logger(c.Log)
+	c.Log = slog.New(lines{Handler: c.Secrets.Logger(c.Log).Handler()})
 	for one := range strings.SplitSeq(cfg.Server, ",") {
 		if err := c.Secrets.Add(passwordName, passwordOf(one)); err != nil {
 			return err

@@ -230,18 +230,19 @@ func (l *Loop) handle(ctx context.Context, m *nats.Msg) {
 	l.conn.measured.came(ctx, l.cfg, meta.Timestamp, int(meta.NumDelivered))
 	d := &Delivery{Subject: m.Subject, Header: m.Header, Data: m.Data, Stored: meta.Timestamp,
 		Sequence: meta.Sequence.Stream, Count: int(meta.NumDelivered), msg: held{l.conn.NATS, m.Reply}}
+	ctx = about(ctx, d)
 	err = l.work(ctx, d)
 	if err != nil {
-		l.conn.Log.Log(ctx, levelOf(err), "message not done", "subject", d.Subject, "delivery", d.Count, "error", err)
+		l.conn.Log.Log(ctx, levelOf(err), "message not done", "error", err)
 	}
 	if err := l.conn.settle(ctx, l.cfg, d, err); err != nil {
-		l.conn.Log.Warn("settle", "subject", d.Subject, "error", err)
+		l.conn.Log.WarnContext(ctx, "settle", "error", err)
 	}
 }
 
 // work keeps the message while its handler runs, however that ends.
 func (l *Loop) work(ctx context.Context, d *Delivery) error {
-	quiet := l.keep(d)
+	quiet := l.keep(ctx, d)
 	defer quiet()
 	return l.guard(ctx, d)
 }
@@ -252,7 +253,7 @@ func (l *Loop) work(ctx context.Context, d *Delivery) error {
 func (l *Loop) guard(ctx context.Context, d *Delivery) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			l.conn.Log.Error("panic", "subject", d.Subject, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			l.conn.Log.ErrorContext(ctx, "panic", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			err = l.panicked(ctx, d)
 		}
 	}()
@@ -260,10 +261,10 @@ func (l *Loop) guard(ctx context.Context, d *Delivery) (err error) {
 }
 
 // keep sends InProgress each third of AckWait until the returned func is called.
-func (l *Loop) keep(d *Delivery) (quiet func()) {
+func (l *Loop) keep(ctx context.Context, d *Delivery) (quiet func()) {
 	return Every(l.conn.Settings.Heartbeat(), func() {
 		if err := d.msg.inProgress(); err != nil {
-			l.conn.Log.Debug("heartbeat", "subject", d.Subject, "error", err)
+			l.conn.Log.DebugContext(ctx, "heartbeat", "error", err)
 		}
 	})
 }

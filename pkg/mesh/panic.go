@@ -64,7 +64,7 @@ func (l *Loop) panicked(ctx context.Context, d *Delivery) error {
 func (l *Loop) giveUp(ctx context.Context, d *Delivery, cause error) (run crumbs.RunID, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			l.conn.Log.Error("panic", "subject", d.Subject, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			l.conn.Log.ErrorContext(ctx, "panic", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			run, err = crumbs.RunOf(d.Subject), nil
 		}
 	}()

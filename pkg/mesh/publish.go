@@ -117,7 +117,7 @@ func (c *Conn) PublishOnce(ctx context.Context, msg *nats.Msg) error {
 		if code := fault.CodeOf(err); code == fault.PayloadTooLarge {
 			return err
 		}
-		c.Log.Warn("publish refused, repeating", "subject", msg.Subject, "error", err)
+		c.Log.WarnContext(ctx, "publish refused, repeating", "subject", msg.Subject, "error", err)
 		if err := sleep(ctx, delay); err != nil {
 			return err
 		}

@@ -261,7 +261,7 @@ func (r *request) watch(ctx context.Context) (stop func()) {
 	return mesh.Every(r.conn.Settings.Heartbeat(), func() {
 		claim, err := r.claims.Get(ctx, r.claimKey())
 		if err != nil {
-			r.conn.Log.Debug("claim not read", "call", r.attempt.key, "error", err)
+			r.conn.Log.DebugContext(ctx, "claim not read", "error", err)
 		}
 		if claim.State == mesh.ClaimRevoked {
 			r.cancel(errCancelled())

@@ -94,7 +94,7 @@ func (p *partials) settle() int {
 	}
 	p.waiting = nil
 	if p.lost > 0 {
-		p.conn.Log.Warn("partials lost", "call", p.call.CallID, "lost", p.lost, "of", p.index)
+		p.conn.Log.Warn("partials lost", "run", p.call.RunID, "call", p.call.CallID, "lost", p.lost, "of", p.index)
 	}
 	return p.index
 }
@@ -113,5 +113,5 @@ func (p *partials) await(ack jetstream.PubAckFuture, until time.Time) {
 
 func (p *partials) miss(err error) {
 	p.lost++
-	p.conn.Log.Debug("partial not stored", "call", p.call.CallID, "error", err)
+	p.conn.Log.Debug("partial not stored", "run", p.call.RunID, "call", p.call.CallID, "error", err)
 }

@@ -60,7 +60,7 @@ func (r *request) giveBack() error {
 	back, err := r.claims.GiveBack(ctx, r.hold)
 	switch {
 	case err != nil:
-		r.conn.Log.Warn("claim not given back; the start counts", "call", r.attempt.key, "error", err)
+		r.conn.Log.WarnContext(ctx, "claim not given back; the start counts", "error", err)
 	case !back:
 		claim, err := r.claims.Get(ctx, r.claimKey())
 		if err == nil && claim.State == mesh.ClaimRevoked {
@@ -96,7 +96,7 @@ func (r *request) putAside(ctx context.Context, body json.RawMessage) (short jso
 		if err == nil {
 			return short, object, nil
 		}
-		r.conn.Log.Warn("result not put aside, repeating", "call", r.attempt.key, "error", err)
+		r.conn.Log.WarnContext(ctx, "result not put aside, repeating", "error", err)
 		t := time.NewTimer(delay)
 		select {
 		case <-ctx.Done():

@@ -190,7 +190,7 @@ func (d *Desk) send(ctx context.Context, row decision.Approval) error {
 		}
 	}
 	if err := d.Publisher.Publish(ctx, row); err != nil {
-		d.Register.conn.Log.Warn("decision recorded, not published yet", "checkpoint", row.CheckpointID, "error", err)
+		d.Register.conn.Log.WarnContext(ctx, "decision recorded, not published yet", "checkpoint", row.CheckpointID, "error", err)
 	}
 	return nil
 }

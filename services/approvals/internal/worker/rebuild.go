@@ -30,7 +30,7 @@ func (r *Register) EnsureBuilt(ctx context.Context) error {
 	if err != nil || marker.Exists() {
 		return err
 	}
-	r.conn.Log.Info("rebuilding the approvals from CRUMBS")
+	r.conn.Log.InfoContext(ctx, "rebuilding the approvals from CRUMBS")
 	if err := r.replayAll(ctx); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (r *Register) replayAll(ctx context.Context) error {
 func (r *Register) takeReadable(ctx context.Context, subject string, header nats.Header, data []byte) error {
 	_, err := r.take(ctx, subject, header, data)
 	if unreadable(err) {
-		r.conn.Log.Warn("crumb left out of the approvals", "subject", subject, "error", err)
+		r.conn.Log.WarnContext(ctx, "crumb left out of the approvals", "subject", subject, "error", err)
 		return nil
 	}
 	return err
@@ -93,7 +93,7 @@ func (r *Register) adopt(ctx context.Context, row decision.Approval) error {
 	}
 	d, err := r.believe(waiting.Header, waiting.Data, row)
 	if err != nil {
-		r.conn.Log.Warn("decision in INBOX not believed", "checkpoint", row.CheckpointID, "error", err)
+		r.conn.Log.WarnContext(ctx, "decision in INBOX not believed", "checkpoint", row.CheckpointID, "error", err)
 		return nil
 	}
 	_, err = r.update(ctx, row.CheckpointID, func(row decision.Approval) (decision.Approval, bool, error) {

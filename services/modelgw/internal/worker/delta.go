@@ -134,7 +134,7 @@ func (s *deltas) flush() {
 	}
 	s.pending = nil
 	if s.lost > 0 {
-		s.worker.conn.Log.Warn("deltas were lost", "call", s.job.call.CallID, "lost", s.lost, "of", s.count)
+		s.worker.conn.Log.Warn("deltas were lost", "run", s.job.call.RunID, "call", s.job.call.CallID, "lost", s.lost, "of", s.count)
 	}
 }
 
@@ -150,7 +150,7 @@ func (s *deltas) await(f jetstream.PubAckFuture, late <-chan time.Time) {
 
 func (s *deltas) lose(err error) {
 	s.lost++
-	s.worker.conn.Log.Debug("delta", "call", s.job.call.CallID, "error", err)
+	s.worker.conn.Log.Debug("delta", "run", s.job.call.RunID, "call", s.job.call.CallID, "error", err)
 }
 
 // pieces cuts a text into at most pieceBytesMax bytes each, between characters.

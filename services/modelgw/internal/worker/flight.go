@@ -88,7 +88,7 @@ func (w *Worker) FollowCancels(ctx context.Context) (stop func(), err error) {
 	defer cancel()
 	stop = func() {
 		if err := sub.Unsubscribe(); err != nil {
-			w.conn.Log.Debug("unsubscribe", "subject", crumbs.SubjectCancels, "error", err)
+			w.conn.Log.DebugContext(ctx, "unsubscribe", "subject", crumbs.SubjectCancels, "error", err)
 		}
 	}
 	if err := w.conn.NATS.FlushWithContext(ctx); err != nil {
@@ -118,7 +118,7 @@ func (w *Worker) watch(ctx context.Context, f *flight) (stop func()) {
 	return mesh.Every(w.conn.Settings.Heartbeat(), func() {
 		claim, err := w.claims.Get(ctx, f.job.claimKey())
 		if err != nil {
-			w.conn.Log.Debug("read claim", "call", f.job.call.CallID, "error", err)
+			w.conn.Log.DebugContext(ctx, "read claim", "call", f.job.call.CallID, "error", err)
 		}
 		if claim.State == mesh.ClaimRevoked {
 			f.stop(errStopped)

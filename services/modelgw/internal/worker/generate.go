@@ -36,7 +36,7 @@ func (w *Worker) generate(ctx context.Context, j *job, adapter Adapter) (crumbs.
 	case cause != nil:
 		return crumbs.ModelResult{}, fault.Wrap(fault.ShuttingDown, cause, "the gateway stops; another one takes the call")
 	}
-	return g.timed(w.failure(j, err)), nil
+	return g.timed(w.failure(ctx, j, err)), nil
 }
 
 // generation is one run of an adapter.
@@ -54,7 +54,7 @@ func (w *Worker) consume(ctx context.Context, g *generation, adapter Adapter) (a
 	provider := g.job.call.Model.Provider
 	defer func() {
 		if r := recover(); r != nil {
-			w.conn.Log.Error("panic of an adapter", "provider", provider, "call", g.job.call.CallID, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			w.conn.Log.ErrorContext(ctx, "panic of an adapter", "provider", provider, "call", g.job.call.CallID, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			err = fault.New(fault.ModelError, "the adapter of provider %s panicked; the gateway's log has the details", provider)
 		}
 	}()
@@ -93,7 +93,7 @@ func (g *generation) timed(r crumbs.ModelResult) crumbs.ModelResult {
 
 // failure is the result of an adapter's error. The text of an error that is no
 // fault may hold what must not leave this process.
-func (w *Worker) failure(j *job, err error) crumbs.ModelResult {
+func (w *Worker) failure(ctx context.Context, j *job, err error) crumbs.ModelResult {
 	var f *turn.Failure
 	if errors.As(err, &f) {
 		return j.failed(f.Fault, f.Retryable)
@@ -101,6 +101,6 @@ func (w *Worker) failure(j *job, err error) crumbs.ModelResult {
 	if fault.CodeOf(err) != "" {
 		return j.failed(fault.From(err), false)
 	}
-	w.conn.Log.Error("adapter failed", "provider", j.call.Model.Provider, "call", j.call.CallID, "error", err)
+	w.conn.Log.ErrorContext(ctx, "adapter failed", "provider", j.call.Model.Provider, "call", j.call.CallID, "error", err)
 	return j.failed(fault.Wrap(fault.ModelError, err, "provider %s failed; the gateway's log has the details", j.call.Model.Provider), false)
 }

@@ -153,7 +153,7 @@ func (w *Worker) checkIn(ctx context.Context, j *job, body json.RawMessage) (jso
 		if err == nil || !transient(err) {
 			return short, object, err
 		}
-		w.conn.Log.Warn("result not put aside, repeating", "run", j.call.RunID, "error", err)
+		w.conn.Log.WarnContext(ctx, "result not put aside, repeating", "run", j.call.RunID, "error", err)
 		t.Reset(storeRetry)
 	}
 }

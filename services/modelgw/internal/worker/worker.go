@@ -91,7 +91,7 @@ func (w *Worker) handle(ctx context.Context, j *job) error {
 		return nil // only its ack was lost
 	}
 	if !time.Now().Before(j.call.StartBefore.Time) {
-		w.conn.Log.Info("model call is void", "call", j.call.CallID, "attempt", j.call.Attempt, "startBefore", j.call.StartBefore)
+		w.conn.Log.InfoContext(ctx, "model call is void", "call", j.call.CallID, "attempt", j.call.Attempt, "startBefore", j.call.StartBefore)
 		return nil
 	}
 	adapter, ok := w.adapters[j.call.Model.Provider]
@@ -130,7 +130,7 @@ func (w *Worker) claim(ctx context.Context, f *flight, adapter Adapter) error {
 	case mesh.VerdictWait:
 		return mesh.Retry(w.conn.Settings.AckWait, fault.New(fault.Unavailable, "attempt %s is held by another gateway", j.key()))
 	default: // dropped: a second request, or revoked; `unknown` is no verdict on an idempotent call
-		w.conn.Log.Debug("model call dropped", "call", j.call.CallID, "attempt", j.call.Attempt)
+		w.conn.Log.DebugContext(ctx, "model call dropped", "call", j.call.CallID, "attempt", j.call.Attempt)
 		return nil
 	}
 }
@@ -176,7 +176,7 @@ func (w *Worker) giveBack(ctx context.Context, j *job, hold *mesh.Hold, cause er
 	back, err := w.claims.GiveBack(ctx, hold)
 	switch {
 	case err != nil:
-		w.conn.Log.Warn("claim not given back; the start counts", "call", j.call.CallID, "attempt", j.call.Attempt, "error", err)
+		w.conn.Log.WarnContext(ctx, "claim not given back; the start counts", "call", j.call.CallID, "attempt", j.call.Attempt, "error", err)
 	case !back:
 		claim, err := w.claims.Get(ctx, j.claimKey())
 		if err == nil && claim.State == mesh.ClaimRevoked {

@@ -75,7 +75,7 @@ func (w *Worker) crumb(ctx context.Context, s core.State, c core.Crumb) (*nats.M
 	if c.Body.Ref != "" {
 		var err error
 		if body, err = w.bodies.Get(ctx, c.Body.Ref); lost(err) {
-			return w.hollow(s, c)
+			return w.hollow(ctx, s, c)
 		} else if err != nil {
 			return nil, err
 		}
@@ -89,8 +89,8 @@ func (w *Worker) crumb(ctx context.Context, s core.State, c core.Crumb) (*nats.M
 
 // hollow is a crumb whose body is gone before it was sent: its base fields and the
 // reference. The crumbs after it, and the end of the run, do not wait for it.
-func (w *Worker) hollow(s core.State, c core.Crumb) (*nats.Msg, error) {
-	w.log.Error("the body of a crumb is gone", "run", s.Run.ID, "crumb", c.Seq, "type", c.Type, "object", c.Body.Ref)
+func (w *Worker) hollow(ctx context.Context, s core.State, c core.Crumb) (*nats.Msg, error) {
+	w.log.ErrorContext(ctx, "the body of a crumb is gone", "run", s.Run.ID, "crumb", c.Seq, "type", c.Type, "object", c.Body.Ref)
 	body, err := json.Marshal(crumbs.Base{Type: c.Type, RunID: s.Run.ID, AgentID: s.Run.Agent, SessionID: s.Run.Session, Seq: c.Seq,
 		Timestamp: c.At.UnixMilli(), Step: s.Step, Suspended: s.Status == core.Suspended && c.Seq == s.Seq,
 		DataRef: &crumbs.DataRef{Object: c.Body.Ref, Bytes: int64(c.Body.Bytes)}})
@@ -129,7 +129,7 @@ func (w *Worker) sendCommands(ctx context.Context, s core.State, in *incoming) e
 		}
 		cmd, ok, err := core.Render(pinned, s, intent, load)
 		if lost(err) {
-			w.log.Error("a command cannot be made: its deadline settles it", "run", s.Run.ID, "call", intent.Call, "error", err)
+			w.log.ErrorContext(ctx, "a command cannot be made: its deadline settles it", "run", s.Run.ID, "call", intent.Call, "error", err)
 			continue
 		}
 		if err != nil {

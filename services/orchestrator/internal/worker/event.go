@@ -89,7 +89,7 @@ func (w *Worker) revoke(ctx context.Context, pending []core.Pending) (map[string
 		}
 		started, err := w.claims.Revoke(ctx, claimKey(p))
 		if fault.CodeOf(err) == fault.InternalError { // bytes that are no claim: nobody can start on it either
-			w.log.Error("claim", "call", p.Key(), "error", err)
+			w.log.ErrorContext(ctx, "claim", "call", p.Key(), "error", err)
 			started, err = true, nil
 		}
 		if err != nil {
@@ -194,7 +194,7 @@ func (w *Worker) mayStart(ctx context.Context, err error, waited time.Duration) 
 	group, _ := f.Context["group"].(string)
 	starting, err := w.conn.IsStarting(ctx, group)
 	if err != nil {
-		w.conn.Log.Warn("who starts a worker is not known", "group", group, "error", err)
+		w.conn.Log.WarnContext(ctx, "who starts a worker is not known", "group", group, "error", err)
 	}
 	return starting
 }

@@ -40,7 +40,7 @@ func (w *Worker) GiveUp(ctx context.Context, d *mesh.Delivery, cause error) (cru
 	if err == nil || fault.CodeOf(err) != fault.InternalError {
 		return in.run, err
 	}
-	w.log.Error("a run cannot be ended by a decision", "run", in.run, "error", err)
+	w.log.ErrorContext(ctx, "a run cannot be ended by a decision", "run", in.run, "error", err)
 	return in.run, w.replace(ctx, in, err)
 }
 

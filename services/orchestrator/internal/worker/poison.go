@@ -20,7 +20,7 @@ func (w *Worker) undecodable(ctx context.Context, in *incoming, e *entry, cause 
 	if e == nil || fault.CodeOf(cause) == fault.StateTooNew {
 		return false, cause
 	}
-	w.log.Error("record does not decode", "run", in.run, "error", cause)
+	w.log.ErrorContext(ctx, "record does not decode", "run", in.run, "error", cause)
 	if err := w.bury(ctx, in.run, e.raw, e.revision, cause); err != nil {
 		return false, err
 	}

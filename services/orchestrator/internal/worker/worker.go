@@ -268,7 +268,7 @@ func (w *Worker) decide(ctx context.Context, e *entry, in *incoming) (core.State
 		}
 	}
 	w.measured.failures.Add(ctx, 1, string(event.Kind))
-	w.log.Error("decision failed", "run", in.run, "event", event.Kind, "error", err)
+	w.log.ErrorContext(ctx, "decision failed", "run", in.run, "event", event.Kind, "error", err)
 	if !e.state.Exists() {
 		return core.State{}, mesh.Dead(in.run, err)
 	}
