@@ -2,11 +2,11 @@ package nemesis
 
 import "time"
 
-// Streams whose leaders the plan aims at: the records of runs, and the answers.
-const (
-	streamRuns  = "KV_runs"
-	streamInbox = "INBOX"
-)
+// streams are those whose leaders the plan aims at: what decides about runs, calls
+// and answers.
+func streams() []string {
+	return []string{"KV_runs", "KV_claims", "INBOX", "TOOLCALLS", "MODELCALLS", "CRUMBS"}
+}
 
 // edgeSlack keeps kills away from the moments in which the proxy changes its ways.
 const edgeSlack = 1500 * time.Millisecond
@@ -16,12 +16,14 @@ const edgeSlack = 1500 * time.Millisecond
 // connections are cut. Services are killed in between.
 func Cluster(seed uint64, length time.Duration, services, nodes []string) Plan {
 	p := newPlanner(seed, length)
-	cut := func() time.Duration { return p.between(8*time.Second, 12*time.Second) }
+	cut := func() time.Duration { return p.between(8*time.Second, 11*time.Second) }
+	leader := func() string { return Leader + p.one(streams()) }
 	down := func() time.Duration { return p.between(time.Second, 5*time.Second) }
-	p.add(Action{At: p.part(0.05), Kind: KillServer, Target: Leader + streamRuns, For: down()})
-	p.add(Action{At: p.part(0.18), Kind: KillServer, Target: p.one(nodes), For: down()})
-	p.add(Action{At: p.part(0.30), Kind: Partition, Target: Leader + streamInbox, For: cut()})
-	p.add(Action{At: p.part(0.47), Kind: Isolate, Target: Leader + streamRuns, For: cut()})
+	p.add(Action{At: p.part(0.05), Kind: KillServer, Target: leader(), For: down()})
+	p.add(Action{At: p.part(0.14), Kind: KillServer, Target: p.one(nodes), For: down()})
+	p.add(Action{At: p.part(0.22), Kind: Partition, Target: leader(), For: cut()})
+	p.add(Action{At: p.part(0.36), Kind: Isolate, Target: leader(), For: cut()})
+	p.add(Action{At: p.part(0.50), Kind: Isolate, Target: leader(), For: cut()})
 	slow := Action{At: p.part(0.64), Kind: Latency, For: p.part(0.16), Delay: 200 * time.Millisecond, Jitter: 100 * time.Millisecond}
 	p.add(slow)
 	p.during(0.82, 0.95, time.Second, 3*time.Second, func(at time.Duration) Action {
