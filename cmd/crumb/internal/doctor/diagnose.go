@@ -134,6 +134,10 @@ func (d *diagnosis) topology() {
 			d.add(CheckTopology, Broken, fmt.Sprintf("%s cannot be read: %s", what, e.Message), "NATS does not answer, has no leader for them, or this role may not ask", "nats server report jetstream")
 		}
 	}
+	if len(d.Streams) == 0 && len(d.Drift) > 0 && d.because("sizes of streams") == nil {
+		d.add(CheckTopology, Broken, "there is no mesh on this server: none of its streams is there", "what is sent there is refused", initCommand)
+		return
+	}
 	for _, one := range d.Drift {
 		if one.Missing {
 			d.add(CheckTopology, Broken, one.What+" is missing", missingMeans(one.What), repair(one.What))
@@ -275,6 +279,7 @@ func (d *diagnosis) oldest(l mesh.Load) (crumbs.MeshQueue, bool) {
 
 func (d *diagnosis) workers() {
 	if d.View == nil {
+		d.add(CheckWorkers, Hint, "not checked, nor are the ages of messages", "the orchestrator reads them for this command", "crumb orchestrator")
 		return
 	}
 	for _, l := range d.Loads {
@@ -374,7 +379,11 @@ func (d *diagnosis) access() {
 }
 
 func (d *diagnosis) dead() {
-	if d.View == nil || d.View.Dead.Letters == 0 {
+	if d.View == nil {
+		d.add(CheckDead, Hint, "not checked", "the orchestrator reads them for this command", "crumb orchestrator")
+		return
+	}
+	if d.View.Dead.Letters == 0 {
 		return
 	}
 	level, newest := Hint, d.Now.Sub(d.View.Dead.Newest.Time)

@@ -176,7 +176,7 @@ func TestDiagnose_Facts(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	well := func() Facts {
-		return Facts{Now: now, Release: "1.0.0", Server: mesh.Server{Version: "2.15.3", JetStream: true, ClockRead: true, URL: "nats://a"},
+		return Facts{Now: now, Release: "1.0.0", Streams: []mesh.StreamState{{Name: "CRUMBS", Replicas: 1}}, Server: mesh.Server{Version: "2.15.3", JetStream: true, ClockRead: true, URL: "nats://a"},
 			View: &crumbs.MeshView{}, Last: map[string]uint64{crumbs.StreamInbox: 10},
 			Pings: []Ping{{Replica: mesh.Replica{Service: "approvals", Instance: "a", Version: "1.0.0"}}, {Replica: mesh.Replica{Service: "orchestrator", Instance: "b", Version: "1.0.0"}}}}
 	}
@@ -189,7 +189,11 @@ func TestDiagnose_Facts(t *testing.T) {
 		level  Level
 		words  []string
 	}{
-		"old server":   {func(f *Facts) { f.Server.Version = "2.12.9" }, CheckServer, Broken, []string{"2.12.9", "2.14.6"}},
+		"old server": {func(f *Facts) { f.Server.Version = "2.12.9" }, CheckServer, Broken, []string{"2.12.9", "2.14.6"}},
+		"no mesh": {func(f *Facts) {
+			f.View, f.Streams = nil, nil
+			f.Drift = []mesh.Drift{{What: "stream INBOX", Missing: true}}
+		}, CheckTopology, Broken, []string{"no mesh"}},
 		"no JetStream": {func(f *Facts) { f.Server.JetStream = false }, CheckJetStream, Broken, []string{"not enabled"}},
 		"one replica":  {func(f *Facts) { f.Server.Cluster = "c"; f.Streams = []mesh.StreamState{{Name: "INBOX", Replicas: 1}} }, CheckTopology, Warning, []string{"one replica"}},
 		"full INBOX":   {func(f *Facts) { f.Streams = []mesh.StreamState{{Name: "INBOX", Bytes: 9 << 20, Limit: 10 << 20}} }, CheckStorage, Broken, []string{"INBOX holds 9 MiB of 10"}},
