@@ -193,12 +193,6 @@ func TestForgery_RefusedByPermission(t *testing.T) {
 	t.Logf("%d forgeries, all refused and logged", tried)
 }
 
-// deputies are subjects that the answer to a request may be sent to by whoever asks.
-func deputies() []string {
-	return []string{"approval.decision.run_1.run_1-1-0", "run.control.run_1", "crumb.clerk.run_1.agent.run.end", "timer.set.run_1.1", "$KV.runs.run_1",
-		"tool.result.payments.run_1.run_1-1-0-1", "tool.call.payments.run_1"}
-}
-
 // A reply subject is checked by nobody: whoever may ask anything has NATS send the
 // answer where he may not write. From an account of its own it reaches nobody.
 func TestForgery_ReplySubjectDeputy(t *testing.T) {
