@@ -122,7 +122,7 @@ func TestStored_GrowsWithTheRun(t *testing.T) {
 	account(t, s.Fleet, "run_whole").completed(pages(500))
 	for name, before := range half {
 		t.Logf("%-10s %9d bytes of 250 steps, %9d of 500; the largest %d", name, before, whole[name], l.largest[name])
-		if after := whole[name]; after > before*5/2 {
+		if after := whole[name]; after > before*5/2 && name != "KV_"+crumbs.BucketWorkers { // heartbeats are of time, not of steps
 			t.Errorf("%s: %d bytes after 250 steps, %d after 500", name, before, after)
 		}
 		if l.largest[name] > mesh.InlineMax/2 && name != crumbs.StreamBlobs {
