@@ -242,11 +242,14 @@ func (j *judge) reason(r *run, c *call) string {
 		}
 		return ""
 	}
-	cancelled := ""
+	own, cancelled := "", ""
+	if c.end.Worker != "" { // an outcome that nobody reported names none
+		own = done(c.end.Worker)
+	}
 	if r.cancelled() {
 		cancelled = "cancel of the run"
 	}
-	return cmp.Or(done(c.end.Worker), cancelled, done("")) // the nearest reason first
+	return cmp.Or(own, cancelled, done("")) // the nearest reason first
 }
 
 // cancels checks that a cancelled run starts nothing after its end.

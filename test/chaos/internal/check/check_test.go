@@ -269,7 +269,8 @@ func TestCheck_CancelExplainsUnknown(t *testing.T) {
 	s.begin("run_stop", 1)
 	s.called("run_stop", 0, "once", `{}`)
 	s.happened("run_stop", 0, `{}`, "")
-	s.failed("run_stop", 0, "unknown", "OUTCOME_UNKNOWN", "w")
+	s.Disturbances = []check.Disturbance{{Kind: "partition", From: s.now, To: s.now.Add(time.Minute)}}
+	s.failed("run_stop", 0, "unknown", "OUTCOME_UNKNOWN", "") // nobody reported it: the run waited long enough
 	s.crumb("run_stop", "agent:error", `"error":{"code":"RUN_CANCELLED","message":"m"}`)
 	s.record("run_stop", "cancelled")
 	r := check.Check(s.History)
