@@ -51,6 +51,13 @@ func (l *ledger) add(stream string, m *nats.Msg) {
 	l.largest[stream] = max(l.largest[stream], len(m.Data))
 }
 
+// top is the largest body that a stream was given.
+func (l *ledger) top(stream string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.largest[stream]
+}
+
 // sum is what was written since the last sum.
 func (l *ledger) sum() (bytes map[string]int) {
 	l.mu.Lock()
@@ -121,12 +128,12 @@ func TestStored_GrowsWithTheRun(t *testing.T) {
 	half, whole := s.play(l, "half"), s.play(l, "whole")
 	account(t, s.Fleet, "run_whole").completed(pages(500))
 	for name, before := range half {
-		t.Logf("%-10s %9d bytes of 250 steps, %9d of 500; the largest %d", name, before, whole[name], l.largest[name])
+		t.Logf("%-10s %9d bytes of 250 steps, %9d of 500; the largest %d", name, before, whole[name], l.top(name))
 		if after := whole[name]; after > before*5/2 && name != "KV_"+crumbs.BucketWorkers { // heartbeats are of time, not of steps
 			t.Errorf("%s: %d bytes after 250 steps, %d after 500", name, before, after)
 		}
-		if l.largest[name] > mesh.InlineMax/2 && name != crumbs.StreamBlobs {
-			t.Errorf("%s: a message of %d bytes", name, l.largest[name])
+		if l.top(name) > mesh.InlineMax/2 && name != crumbs.StreamBlobs {
+			t.Errorf("%s: a message of %d bytes", name, l.top(name))
 		}
 	}
 }
@@ -149,12 +156,12 @@ func TestStored_OneLargeResult(t *testing.T) {
 	h.completed(pages(100))
 	const blobs = crumbs.StreamBlobs
 	for name, before := range plain {
-		t.Logf("%-10s %9d bytes, %9d with the large result; the largest %d", name, before, large[name], l.largest[name])
+		t.Logf("%-10s %9d bytes, %9d with the large result; the largest %d", name, before, large[name], l.top(name))
 		if extra := large[name] - before; name != blobs && extra > before/10+16<<10 {
 			t.Errorf("%s: %d bytes more with the large result", name, extra)
 		}
-		if name != blobs && l.largest[name] > mesh.InlineMax/2 {
-			t.Errorf("%s: a message of %d bytes", name, l.largest[name])
+		if name != blobs && l.top(name) > mesh.InlineMax/2 {
+			t.Errorf("%s: a message of %d bytes", name, l.top(name))
 		}
 	}
 	if extra := large[blobs] - plain[blobs]; extra < tool.ResultMax || extra > 5*tool.ResultMax {

@@ -252,10 +252,23 @@ func (l *lab) messages(stream, subject string) uint64 {
 // settled reports an error unless the queue is empty.
 func (l *lab) settled() {
 	l.t.Helper()
-	if n := l.messages(crumbs.StreamToolCalls, ">"); n != 0 {
-		l.t.Errorf("%d messages left in the queue", n)
+	left := l.messages(crumbs.StreamToolCalls, ">")
+	for range settleTries { // a result comes before its message is settled
+		if left == 0 {
+			return
+		}
+		<-time.After(settlePause)
+		left = l.messages(crumbs.StreamToolCalls, ">")
 	}
+	l.t.Errorf("%d messages left in the queue", left)
 }
+
+// How long a message may take to be settled once its result is there, in the
+// bubble's time.
+const (
+	settleTries = 20
+	settlePause = 100 * time.Millisecond
+)
 
 func wantStatus(t *testing.T, r crumbs.ToolResult, status string, code fault.Code) {
 	t.Helper()
