@@ -236,7 +236,9 @@ func (j *judge) reason(r *run, c *call) string {
 	}
 	done := func(worker string) string {
 		for _, d := range j.Disturbances {
-			if d.Worker == worker && d.From.Before(to) && d.To.After(from) {
+			// A worker's id is that of one process: whenever that was killed, it
+			// had the call. The crumb that says so may be seconds late.
+			if d.Worker == worker && d.From.Before(to) && (worker != "" || d.To.After(from)) {
 				return d.Kind
 			}
 		}
