@@ -48,6 +48,13 @@ const (
 	ServiceModels = "modelgw"
 )
 
+// A worker says that it is there so often while its row lives, and so much more
+// often after a row that was not stored.
+const (
+	presenceBeats   = 3
+	presenceRetries = 10
+)
+
 // Announce keeps a worker present until ctx ends, then withdraws it. It returns
 // after the first heartbeat is stored; done is closed when the row is gone.
 func (c *Conn) Announce(ctx context.Context, p Presence) (done <-chan struct{}, err error) {
@@ -60,7 +67,8 @@ func (c *Conn) Announce(ctx context.Context, p Presence) (done <-chan struct{}, 
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		t := time.NewTicker(c.Settings.PresenceTTL / 3)
+		every := c.Settings.PresenceTTL / presenceBeats
+		t := time.NewTimer(every)
 		defer t.Stop()
 		for {
 			select {
@@ -68,10 +76,13 @@ func (c *Conn) Announce(ctx context.Context, p Presence) (done <-chan struct{}, 
 				c.withdraw(bucket, p.key())
 				return
 			case <-t.C:
-				if err := c.beat(ctx, bucket, p); err != nil {
-					c.Log.Warn("presence", "worker", p.Worker, "error", err)
-				}
 			}
+			next := every
+			if err := c.beatWithin(ctx, every/2, bucket, p); err != nil {
+				c.Log.Warn("presence", "worker", p.Worker, "error", err)
+				next = every / presenceRetries // a row that is about to go needs the first moment there is
+			}
+			t.Reset(next)
 		}
 	}()
 	return gone, nil
@@ -86,6 +97,14 @@ func (c *Conn) beat(ctx context.Context, bucket *Bucket, p Presence) error {
 	}
 	_, err = bucket.Put(ctx, p.key(), body)
 	return err
+}
+
+// beatWithin gives a heartbeat up early: one whose answer is lost would use up the
+// time in which the row still lives.
+func (c *Conn) beatWithin(ctx context.Context, limit time.Duration, bucket *Bucket, p Presence) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return c.beat(ctx, bucket, p)
 }
 
 func (c *Conn) withdraw(bucket *Bucket, key string) {
