@@ -99,7 +99,10 @@ func scale(ctx context.Context, o options, dir string, report *Report) error {
 	go func() {
 		ended <- worker.Run(working, worker.Config{Group: group, Slots: workerSlots, Verify: verifier.Verify, Ready: func() { close(ready) }}, p.client, l.tools()...)
 	}()
-	defer func() { stop(); <-ended }()
+	defer func() {
+		stop()
+		<-ended //nolint:errcheck // what was measured stands
+	}()
 	select {
 	case <-ready:
 	case err := <-ended:

@@ -47,7 +47,7 @@ func (s scene) letters(run crumbs.RunID) []crumbs.DeadLetter {
 }
 
 // refused checks the code of an order that was not followed and returns what it said.
-func refused(t *testing.T, err error, code fault.Code, says ...string) *fault.Error {
+func refused(t *testing.T, err error, code fault.Code, says ...string) {
 	t.Helper()
 	f := fault.From(err)
 	if fault.CodeOf(err) != code {
@@ -58,7 +58,6 @@ func refused(t *testing.T, err error, code fault.Code, says ...string) *fault.Er
 			t.Errorf("%s does not say %q", f.Message, text)
 		}
 	}
-	return f
 }
 
 // A call waits for a worker that never comes. An operator supplies its outcome: the
@@ -147,7 +146,8 @@ func TestDead_StartedCallNeedsForce(t *testing.T) {
 		s.Until("the call runs", func() bool { return s.total("run_1") == 1 })
 		id := crumbs.ToolCallID("run_1", 1, 0)
 		_, err := s.redrive(crumbs.DeadRedrive{CallID: id})
-		if f := refused(t, err, fault.CallStarted, "is present"); f.Context["worker"] != w.Name {
+		refused(t, err, fault.CallStarted, "is present")
+		if f := fault.From(err); f.Context["worker"] != w.Name {
 			t.Errorf("the holder is %v", f.Context["worker"])
 		}
 		_, err = s.answer(crumbs.DeadAnswer{CallID: id, Result: json.RawMessage(`1`)})

@@ -178,7 +178,12 @@ func TestOutage_ConsumerDeleted_F144(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- tools.Run(ctx) }()
-		defer func() { stop(); <-ended }()
+		defer func() {
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}()
 		health["toolexec"] = tools.Health
 		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
 		s.Orchestrator(func(c *orchestrator.Config) { c.Health = take("orchestrator") })

@@ -270,7 +270,7 @@ func TestQuestion_WatcherStays_CF_H27(t *testing.T) {
 					ended <- err
 					return
 				}
-				seen <- item.Base.Type
+				seen <- item.Type
 			}
 			ended <- nil
 		}()

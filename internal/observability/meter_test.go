@@ -110,16 +110,6 @@ func (r readings) take(t *testing.T, row instrument.Instrument, data metricdata.
 	}
 }
 
-// names are the instruments that were measured.
-func (r readings) names() map[string]bool {
-	out := map[string]bool{}
-	for key := range r {
-		name, _, _ := strings.Cut(key, "{")
-		out[name] = true
-	}
-	return out
-}
-
 // want checks values of counters and gauges, and counts of histograms.
 func (r readings) want(t *testing.T, values map[string]float64) {
 	t.Helper()

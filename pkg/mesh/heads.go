@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	headsBatch = 10_000           // messages of one pull: headers only, some MiB
-	headsWait  = 8 * time.Second  // for one of them
+	headsBatch = 10_000          // messages of one pull: headers only, some MiB
+	headsWait  = 8 * time.Second // for one of them
+	headsTries = 30              // pulls in a row that bring nothing
+	headsPause = 100 * time.Millisecond
 	headsIdle  = 10 * time.Second // until the server drops a consumer that was left behind
 )
 
@@ -35,8 +37,14 @@ func (b *Bucket) Heads(ctx context.Context, pattern string, visit func(Record) b
 	}
 	info := cons.CachedInfo()
 	defer b.dropHeads(ctx, info.Name)
-	for left := info.NumPending; left > 0; {
-		if left, err = b.headsOf(ctx, cons, left, visit); err != nil {
+	for left, tries := info.NumPending, 0; left > 0; tries++ {
+		before := left
+		if left, err = b.headsOf(ctx, cons, left, visit); err == nil {
+			tries = 0
+			continue
+		}
+		// A consumer that was just made, or whose server went, has nobody behind it for a moment.
+		if left != before || tries == headsTries || sleep(ctx, headsPause) != nil {
 			return unavailable(err, "bucket "+b.name)
 		}
 	}

@@ -330,7 +330,7 @@ func (e *Endpoints) became(ctx context.Context, o order) (crumbs.DeadReceipt, er
 		t.Reset(poll)
 		select {
 		case <-ctx.Done():
-			return e.receipt(o, o.attempt), nil //nolint:nilerr // the order is stored, and cannot be lost
+			return e.receipt(o, o.attempt), nil // the order is stored, and cannot be lost
 		case <-t.C:
 		}
 	}

@@ -259,11 +259,10 @@ func (e *Endpoints) whole(ctx context.Context, run crumbs.RunID) (crumbs.RunView
 	if err != nil || !rec.Exists() {
 		return crumbs.RunView{}, err
 	}
-	s, err := core.Decode(rec.Value)
-	if err != nil {
-		return crumbs.RunView{}, nil // the run machine says what is wrong with it
+	if s, err := core.Decode(rec.Value); err == nil {
+		return row(s), nil
 	}
-	return row(s), nil
+	return crumbs.RunView{}, nil // the run machine says what is wrong with it
 }
 
 // rows reads the runs of a page whole. One that went on meanwhile and does not

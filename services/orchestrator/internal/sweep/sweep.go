@@ -111,10 +111,10 @@ func (s *Sweeper) Run(ctx context.Context) error {
 
 // unlessStopped: who is told to stop while it begins has not failed.
 func unlessStopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // usedUp moves the one message that the server speaks of.

@@ -130,9 +130,8 @@ func (w *Worker) admit(ctx context.Context, in *incoming, event core.Event) (cor
 		req.Refused = fault.From(err)
 		return event, pinned, nil
 	}
-	if in.refused != nil {
-		req.Refused = in.refused
-		return event, pinned, nil
+	if req.Refused = in.refused; req.Refused != nil {
+		return event, pinned, nil //nolint:nilerr // what is wrong with the request is part of the event
 	}
 	if err := w.supported(r); err != nil {
 		return refuse(err)
