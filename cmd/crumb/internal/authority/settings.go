@@ -2,11 +2,9 @@ package authority
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
-	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/access"
 )
 
@@ -65,27 +63,4 @@ func list(key string, values []string) string {
 		quoted[i] = fmt.Sprintf("%q", v)
 	}
 	return key + ": [" + strings.Join(quoted, ", ") + "]\n"
-}
-
-// server writes the main configuration and, with TLS, that of the certificate.
-func (a *Authority) server(files map[string]string) error {
-	tls := ""
-	if a.tls() {
-		folder, err := filepath.Abs(a.path("tls"))
-		if err != nil {
-			return fault.From(err)
-		}
-		files[filepath.Join("nats", "tls.conf")] = fmt.Sprintf("tls {\n  cert_file: %q\n  key_file: %q\n  ca_file: %q\n  verify: true\n}\n",
-			filepath.Join(folder, "server.pem"), filepath.Join(folder, "server.key"), filepath.Join(folder, "ca.pem"))
-		tls = "include tls.conf\n"
-	}
-	files[filepath.Join("nats", "nats-server.conf")] = `# A main configuration to begin with: one server. For a cluster give each server a
-# name, a store and a cluster block; accounts.conf is the same on all of them.
-server_name: nats-1
-listen: 0.0.0.0:4222
-http: 127.0.0.1:8222
-jetstream { store_dir: "./jetstream", max_file_store: 100GB, max_memory_store: 1GB }
-include accounts.conf
-` + tls
-	return nil
 }

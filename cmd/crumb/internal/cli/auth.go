@@ -50,11 +50,36 @@ func (f authFlags) run(i *invocation, t mesh.Topology) error {
 	if i.globals.JSON {
 		return i.document(out)
 	}
-	i.say("accounts  %s/nats/accounts.conf: include it in every server's configuration, then reload it (SIGHUP)", f.Auth)
+	i.say("servers   %s/nats: all that a NATS server gets; nats-server.conf is written once, then it is yours", f.Auth)
+	i.say("accounts  %s/nats/accounts.conf: bring it to every server, then reload it (SIGHUP)", f.Auth)
+	if a.TLS() && !a.IncludesTLS() {
+		i.say("tls       %s/nats/nats-server.conf does not include tls.conf: add the line `include tls.conf` and restart the servers", f.Auth)
+	}
 	for _, name := range out.Roles {
 		i.say("role      %s: --config %s/%s.yaml", name, f.Auth, name)
 	}
+	for n, step := range f.next() {
+		i.say("next %d    %s", n+1, step)
+	}
 	return nil
+}
+
+// next are the steps of a rotation that are left to do.
+func (f authFlags) next() []string {
+	reload := "reload every NATS server (kill -HUP PID) with the new " + f.Auth + "/nats/accounts.conf, and look for \"Reloaded server configuration\" in its log: a reload that failed is said there only"
+	finish := "crumb init --auth " + f.Auth + " --rotate " + f.Rotate + " --finish"
+	switch {
+	case f.Rotate == "":
+		return nil
+	case f.Rotate == authority.ApprovalsKey && f.Finish:
+		return []string{"restart the orchestrators, the workers and the approvals service with their new settings"}
+	case f.Rotate == authority.ApprovalsKey:
+		return []string{"restart the orchestrators and the workers with their new settings: they believe both keys", "then restart the approvals service with its new settings and key",
+			"when no question that was answered before is open: " + finish}
+	case f.Finish:
+		return []string{reload + "; the old key is believed until then"}
+	}
+	return []string{reload, "give the processes the new " + f.Auth + "/keys/" + f.Rotate + ".nk and restart them one by one", finish}
 }
 
 func (f authFlags) rotate(a *authority.Authority) error {
