@@ -18,6 +18,8 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/access"
+	"github.com/crumbmesh/crumbmesh/pkg/tool"
+	"github.com/crumbmesh/crumbmesh/pkg/tool/worker"
 )
 
 const started = 10 * time.Second
@@ -250,6 +252,53 @@ func TestRotate_BothThenTheNewOne(t *testing.T) {
 	for _, wrong := range []func() error{func() error { return a.Rotate("nobody") }, func() error { return a.Finish(access.RoleClient) }} {
 		if err := wrong(); fault.CodeOf(err) != fault.InvalidConfig {
 			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// A worker of one's own serves a mesh with accounts and TLS by its role's file alone,
+// and by variables alone.
+func TestWrite_WorkerOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open(t, dir, authority.Request{Groups: []string{"demo"}, Providers: []string{"script"}, Hosts: []string{"localhost", "127.0.0.1"}})
+	s := serve(t, dir)
+	_, who := read(t, dir, access.RoleProvisioner)
+	conn, err := connect(t, s, who)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Ensure(t.Context(), mesh.Topology{Groups: map[string]int{"demo": 0}, Providers: map[string]int{"script": 0}}); err != nil {
+		t.Fatal(err)
+	}
+	role := access.ToolsRole("demo")
+	of, files := read(t, dir, role)
+	for name, variables := range map[string]map[string]string{
+		"its file": {"CRUMB_CONFIG": filepath.Join(dir, role+".yaml"), "NATS_URL": s.ClientURL()},
+		"variables": {
+			"NATS_URL": s.ClientURL(), "NATS_NKEY": files.NKey, "CRUMB_TLS_CA": files.CA, "CRUMB_TLS_CERT": files.Cert, "CRUMB_TLS_KEY": files.Key,
+			"CRUMB_JS_API_PREFIX": files.APIPrefix, "CRUMB_INBOX_PREFIX": files.InboxPrefix, "CRUMB_GROUP": "demo", "CRUMB_APPROVALS_PUBKEY": strings.Join(of.ApprovalsPubkey, ","),
+		},
+	} {
+		e, err := worker.FromEnvironment(func(variable string) string { return variables[variable] })
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		conn, err := mesh.Connect(t.Context(), e.Mesh)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		t.Cleanup(conn.Close)
+		ctx, stop := context.WithCancel(t.Context())
+		served := false
+		e.Worker.Ready = func() { served = true; stop() }
+		echo := tool.Define("echo", "Echo.", func(_ tool.Context, in struct{}) (struct{}, error) { return in, nil })
+		if err := worker.Run(ctx, e.Worker, conn, echo); err != nil || !served {
+			t.Errorf("by %s: served %v, %v", name, served, err)
+		}
+		stop()
+		if n := conn.Violations(); n != 0 {
+			t.Errorf("by %s: %d refusals", name, n)
 		}
 	}
 }
