@@ -88,6 +88,9 @@ func TestDead_AnswerOfACallThatNobodyTakes(t *testing.T) {
 			t.Errorf("the crumb says %+v", r)
 		}
 		s.WaitTrimmed("run_1")
+		if held, _ := s.Stream(crumbs.StreamToolCalls); held != 0 {
+			t.Errorf("%d messages wait for a worker although the call has its outcome", held)
+		}
 		_, err = s.answer(crumbs.DeadAnswer{CallID: id, Error: fault.New(fault.ToolError, "no"), By: by("bob")})
 		refused(t, err, fault.CallSettled, "answered by local:ada")
 		s.Tools(groupBench, s.counted()...)
@@ -114,6 +117,9 @@ func TestDead_RedriveOfACall(t *testing.T) {
 		receipt, err := s.redrive(crumbs.DeadRedrive{CallID: id, Reason: "workers are back"})
 		if err != nil || !receipt.Applied || receipt.Attempt != 2 {
 			t.Fatalf("%+v %v", receipt, err)
+		}
+		if held, _ := s.Stream(crumbs.StreamToolCalls); held != 1 {
+			t.Errorf("%d messages wait, want the next attempt alone", held)
 		}
 		s.Tools(groupBench, s.counted()...)
 		s.WaitEnd("run_1")

@@ -159,3 +159,35 @@ func TestSweep_HolderIsLeftAlone(t *testing.T) {
 		s.want(t, "run_1", "1.0:1")
 	}, meshtest.WithSettings(func(s *mesh.Settings) { s.WorkerMaxDeliver = 1 }))
 }
+
+// Runs that are cancelled leave calls in a queue that nobody serves: they are
+// removed and are no dead letters; a call that its run waits for stays.
+func TestSweep_SettledCallsOfALivingQueue(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.announced(groupBench, "pay")
+		s.apply(clerk("clerk", turn("", call("pay"), call("pay")), turn("Done.")))
+		s.Orchestrator()
+		for _, run := range []crumbs.RunID{"run_1", "run_2", "run_3"} {
+			s.Start("clerk", run)
+			s.WaitType(run, crumbs.TypeToolCalled)
+		}
+		s.Until("all calls wait", func() bool { held, _ := s.Stream(crumbs.StreamToolCalls); return held == 6 })
+		s.Cancel("run_1")
+		s.Cancel("run_3")
+		s.WaitTrimmed("run_1")
+		s.WaitTrimmed("run_3")
+		s.Until("only those of run_2 are left", func() bool { held, _ := s.Stream(crumbs.StreamToolCalls); return held == 2 })
+		<-time.After(2 * time.Minute)
+		if held, _ := s.Stream(crumbs.StreamToolCalls); held != 2 {
+			t.Errorf("%d calls are left, want both of run_2", held)
+		}
+		if letters, _ := s.Stream(crumbs.StreamDead); letters != 0 {
+			t.Errorf("%d dead letters", letters)
+		}
+		s.Tools(groupBench, s.counted()...)
+		s.WaitEnd("run_2")
+		account(t, s.Fleet, "run_2").completed("Done.").ended("1.0:ok 1.1:ok")
+		s.want(t, "run_2", "1.0:1 1.1:1")
+	})
+}

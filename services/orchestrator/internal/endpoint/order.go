@@ -15,6 +15,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/sweep"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/worker"
 )
 
@@ -127,6 +128,12 @@ func (e *Endpoints) order(ctx context.Context, o order) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if receipt.Applied {
+		stream, subject := f.at(o.call.Run())
+		if err := sweep.Forget(ctx, e.Conn, stream, subject, o.call, o.attempt); err != nil {
+			e.Conn.Log.WarnContext(ctx, "the message of a settled call is left to the sweeper", "call", o.call, "error", err)
+		}
+	}
 	return receipt, e.noteOrder(ctx, o)
 }
 
@@ -179,6 +186,14 @@ func (f flight) claim(call crumbs.CallID) string {
 		return crumbs.ModelClaim(f.queue, call, f.attempt)
 	}
 	return crumbs.ToolClaim(f.queue, call, f.attempt)
+}
+
+// at is where the message of the attempt stands.
+func (f flight) at(run crumbs.RunID) (stream, subject string) {
+	if f.model {
+		return crumbs.StreamModelCalls, crumbs.ModelCallSubject(f.queue, run)
+	}
+	return crumbs.StreamToolCalls, crumbs.ToolCallSubject(f.queue, run)
 }
 
 func (f flight) presence(worker string) string {

@@ -8,6 +8,9 @@
 // message by looking. Any number of replicas may look: a message is kept once, a run
 // is told once, and to remove twice is to remove.
 //
+// What waits in a queue that lives, and whose run waits for it no more, is removed:
+// nobody counts it as work that a worker is missing for.
+//
 // It also hears of every dead letter: a worker that gives a call up because nobody
 // can read it tells no run.
 package sweep
@@ -30,7 +33,7 @@ const (
 	DefaultEvery = 30 * time.Second
 	confirmAfter = 10 * time.Second // a message is looked at twice: an ack may be on its way
 	queueGrace   = time.Minute      // a queue may be made anew
-	perQueueMax  = 256              // messages of a queue that one pass moves
+	perQueueMax  = 256              // messages of a queue that one pass moves, and looks at for settled calls
 	queuesMax    = 4096             // queues that are remembered
 	tellMax      = 5 * time.Second  // for one run to be told
 	lettersBack  = 1000             // dead letters that a new process looks back over
@@ -56,6 +59,8 @@ type Sweeper struct {
 	stuck  map[place]time.Time // messages below the floor, since
 	absent map[queue]time.Time // queues without a consumer, since; zero: there is one
 	letter uint64              // the last dead letter that was looked at; 0: none yet
+
+	further map[queue]uint64 // where the next look for settled calls goes on
 }
 
 type place struct {
@@ -70,7 +75,7 @@ func New(conn *mesh.Conn, names Names, every time.Duration) *Sweeper {
 	if every <= 0 {
 		every = DefaultEvery
 	}
-	return &Sweeper{conn: conn, names: names, every: every, stuck: map[place]time.Time{}, absent: map[queue]time.Time{}}
+	return &Sweeper{conn: conn, names: names, every: every, stuck: map[place]time.Time{}, absent: map[queue]time.Time{}, further: map[queue]uint64{}}
 }
 
 // streams are the work queues of workers; the orchestrator's own have no bound on
@@ -146,6 +151,9 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 			if err := s.look(ctx, stream, q, seen); err != nil {
 				return err
 			}
+			if err := s.settled(ctx, stream, q); err != nil {
+				return err
+			}
 		}
 	}
 	s.stuck = seen
@@ -157,6 +165,7 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 func (s *Sweeper) all(stream string, queues []mesh.Queue, named []string) []mesh.Queue {
 	if len(s.absent) > queuesMax {
 		clear(s.absent)
+		clear(s.further)
 	}
 	present := map[string]bool{}
 	for _, q := range queues {
