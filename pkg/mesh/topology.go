@@ -267,12 +267,13 @@ func repair(consumer string) string {
 	return repairAll
 }
 
-// HasGroup reports whether a worker group has a queue.
+// HasGroup reports whether a worker group has a queue. It fails with TOPOLOGY_MISSING
+// when the stream of all such queues is not there, and with UNAVAILABLE.
 func (c *Conn) HasGroup(ctx context.Context, group string) (bool, error) {
 	return c.hasConsumer(ctx, crumbs.StreamToolCalls, GroupConsumer(group))
 }
 
-// HasProvider reports whether a provider instance has a queue.
+// HasProvider is HasGroup for a provider instance.
 func (c *Conn) HasProvider(ctx context.Context, provider string) (bool, error) {
 	return c.hasConsumer(ctx, crumbs.StreamModelCalls, ProviderConsumer(provider))
 }
@@ -281,6 +282,9 @@ func (c *Conn) hasConsumer(ctx context.Context, stream, name string) (bool, erro
 	_, err := c.JS.Consumer(ctx, stream, name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return false, nil
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, fault.New(fault.TopologyMissing, "stream %s of consumer %s is missing; %s", stream, name, repairAll)
 	}
 	if err != nil {
 		return false, unavailable(err, "consumer "+name)

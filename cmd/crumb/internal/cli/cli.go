@@ -15,6 +15,10 @@ import (
 
 const description = "crumbmesh: agents on NATS JetStream. Exit status: 0 completed, 1 failed or cancelled, 2 usage or validation, 3 waits for a person."
 
+// servicesHelp stands over the services; the one whose command also lists and answers
+// questions is not among them.
+const servicesHelp = "Beside `crumb approvals --key-file FILE`, the service that keeps questions and signs answers."
+
 // globals are the flags of every command.
 type globals struct {
 	Version versionFlag `help:"Print the version."`
@@ -81,7 +85,7 @@ func Main(ctx context.Context, args []string, std terminal.Stdio) (status int) {
 	inv := &invocation{ctx: ctx, std: std, globals: &line.globals}
 	app, err := kong.New(&line,
 		kong.Resolvers(&configFile{}),
-		kong.ExplicitGroups([]kong.Group{{Key: "connection", Title: "Connection:"}, {Key: "services", Title: "Services of a deployment:"}}),
+		kong.ExplicitGroups([]kong.Group{{Key: "connection", Title: "Connection:"}, {Key: "services", Title: "Services of a deployment:", Description: servicesHelp}}),
 		kong.Name("crumb"), kong.Description(description), kong.Writers(std.Out, std.Err),
 		kong.Exit(func(code int) { panic(exited(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
