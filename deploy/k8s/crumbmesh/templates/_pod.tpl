@@ -19,7 +19,7 @@
 - name: CRUMB_TLS_CA
   value: /etc/crumbmesh/ca/ca.crt
 {{- end }}
-{{- if .root.Values.nats.certSecret }}
+{{- if or .access.certSecret .root.Values.nats.certSecret }}
 - name: CRUMB_TLS_CERT
   value: /etc/crumbmesh/tls/tls.crt
 - name: CRUMB_TLS_KEY
@@ -47,7 +47,7 @@
 {{- if .root.Values.nats.caSecret }}
 - {name: ca, mountPath: /etc/crumbmesh/ca, readOnly: true}
 {{- end }}
-{{- if .root.Values.nats.certSecret }}
+{{- if or .access.certSecret .root.Values.nats.certSecret }}
 - {name: tls, mountPath: /etc/crumbmesh/tls, readOnly: true}
 {{- end }}
 {{- end }}
@@ -61,7 +61,7 @@
 - name: ca
   secret: {secretName: {{ . }}, defaultMode: 0440, items: [{key: ca.crt, path: ca.crt}]}
 {{- end }}
-{{- with .root.Values.nats.certSecret }}
+{{- with .access.certSecret | default .root.Values.nats.certSecret }}
 - name: tls
   secret: {secretName: {{ . }}, defaultMode: 0440}
 {{- end }}
