@@ -173,7 +173,7 @@ func (r *request) other(v mesh.Verdict) error {
 		}
 		return r.answer(r.orphaned(claim))
 	case mesh.VerdictPoison:
-		lost := fault.New(fault.ToolLost, "call %s was started %d times and never finished; its message is in `dead.`", r.call.CallID, mesh.StartsMax)
+		lost := fault.New(fault.ToolLost, "call %s was started %d times and never finished; `crumb dead list` has its message", r.call.CallID, mesh.StartsMax)
 		if err := r.answer(r.failed(lost)); err != nil {
 			return err
 		}

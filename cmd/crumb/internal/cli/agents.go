@@ -43,7 +43,7 @@ func (agentsListCommand) Run(i *invocation) error {
 		table.Add(string(a.AgentID), a.Revision, a.Model.Provider+"/"+a.Model.Model, strings.Join(a.Tools, " "), a.Description)
 	}
 	if !i.globals.JSON && len(list.Agents) == 0 {
-		i.say("no agents applied; `crumb agents apply DIR` adds some")
+		i.say("%s", i.calls("no agents applied; `crumb agents apply DIR` adds some"))
 	}
 	return table.Write(i.std.Out)
 }

@@ -99,6 +99,7 @@ func Main(ctx context.Context, args []string, std terminal.Stdio) (status int) {
 		line.JSON = line.JSON || slices.Contains(args, "--json") // parsing may have stopped before it
 		return inv.report(usage(err))
 	}
+	inv.connection = connectionFlags(parsed)
 	if err := checkVariables(app.Model, os.Environ()); err != nil {
 		return inv.report(err)
 	}
@@ -107,6 +108,10 @@ func Main(ctx context.Context, args []string, std terminal.Stdio) (status int) {
 
 // usage is what is wrong with a command line, and where the right one is shown.
 func usage(err error) error {
+	var known *fault.Error // of the file of --config: it says all; kong would put a flag before it that is not at fault
+	if errors.As(err, &known) {
+		return known
+	}
 	help := "crumb --help"
 	var p *kong.ParseError
 	if errors.As(err, &p) && p.Context != nil && p.Context.Command() != "" {

@@ -84,6 +84,19 @@ func TestConfig_Strict(t *testing.T) {
 	}
 }
 
+// What is wrong with the file is told once, and blames no flag beside it.
+func TestConfig_FaultIsToldOnce(t *testing.T) {
+	t.Parallel()
+	path := configOf(t, "slotz: 4\n")
+	status, _, errs := crumb(t, "modelgw", "--config", path)
+	if want := "crumb: INVALID_CONFIG: " + path + `:1: "slotz" is no setting of this command; its settings are: `; status != statusUsage || !strings.HasPrefix(errs, want) || strings.Contains(errs, "--help") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	if _, _, errs := crumb(t, "modelgw", "--config", "/nowhere/x.yaml"); !strings.HasPrefix(errs, "crumb: INVALID_CONFIG: --config: open /nowhere/x.yaml: no such file") {
+		t.Error(errs)
+	}
+}
+
 // A mistyped variable is refused: a default in force without a word would be
 // found only in production.
 func TestVariables_Strict(t *testing.T) {

@@ -259,6 +259,10 @@ func (c *conversation) send(ctx context.Context, q question, a client.Answer) er
 	case code == fault.DecisionInvalid && c.auto == nil, code == fault.InvalidArguments && c.auto == nil:
 		c.inv.warn(err)
 		return c.next(ctx)
+	case code == fault.PermissionsViolation && c.auto == nil: // somebody else answers; the run waits as it did
+		c.inv.warn(err)
+		c.inv.refused, c.lines = true, nil
+		return nil
 	default:
 		return err
 	}

@@ -22,6 +22,7 @@ const patience = 30 * time.Second
 
 // talk is a conversation about run r with a person who types what the test says.
 type talk struct {
+	inv     *invocation
 	t       *testing.T
 	crumbs  chan jscrumbs.Item
 	keys    io.Writer
@@ -91,6 +92,7 @@ func converse(t *testing.T, refuse error) *talk {
 		answers: make(chan string, 10), refuse: refuse, end: make(chan ending, 1)}
 	inv := &invocation{ctx: t.Context(), globals: &globals{}, std: terminal.Stdio{
 		In: in, Out: io.Discard, Err: k.screen, Env: func(string) (string, bool) { return "", false }}}
+	k.inv = inv
 	c := &conversation{inv: inv, lines: terminal.NewLines(in), print: func(item jscrumbs.Item) error { inv.say("crumb %d", item.Seq); return nil },
 		answer: func(_ context.Context, id crumbs.CheckpointID, a client.Answer) error {
 			k.answers <- fmt.Sprintf("%s %s %s", id, a.Outcome, a.ArgsHash)
@@ -236,5 +238,24 @@ func TestConversation_ARefusedAnswerIsAskedAgain(t *testing.T) {
 	}
 	if end := k.ends(); len(end.open) != 1 || end.open[0].CheckpointID != "r.1.0" {
 		t.Errorf("open at the end: %+v", end.open)
+	}
+}
+
+// A role that may not answer is not asked twice: the run waits as it did, and the
+// command that answers names the settings of the role that may.
+func TestConversation_ARoleThatMayNotAnswer(t *testing.T) {
+	t.Parallel()
+	k := converse(t, fault.New(fault.PermissionsViolation, "NATS does not let this role ask crumbmesh.approvals.decide"))
+	k.asks(1, "r.1.0", crumbs.KindApproval, false)
+	k.asks(2, "r.1.1", crumbs.KindApproval, true)
+	k.screen.take(t, "Approve?")
+	k.key("y\n")
+	k.answered("r.1.0 approve")
+	if end := k.ends(); len(end.open) != 2 {
+		t.Errorf("open: %+v", end.open)
+	}
+	k.screen.take(t, "PERMISSIONS_VIOLATION")
+	if k.inv.mayAnswer() || !strings.HasPrefix(k.inv.howToAnswer(question{CheckpointID: "r.1.0", Kind: crumbs.KindApproval}), "crumb --config DIR/approver.yaml approvals approve r.1.0 ") {
+		t.Error(k.inv.howToAnswer(question{CheckpointID: "r.1.0", Kind: crumbs.KindApproval}))
 	}
 }

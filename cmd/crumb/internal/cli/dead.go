@@ -166,7 +166,7 @@ func (i *invocation) told(r crumbs.DeadReceipt) error {
 	if i.globals.JSON {
 		return i.document(r)
 	}
-	return i.print("%s", receiptText(r))
+	return i.print("%s", i.calls(receiptText(r)))
 }
 
 func receiptText(r crumbs.DeadReceipt) string {

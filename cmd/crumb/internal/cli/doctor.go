@@ -73,11 +73,11 @@ func (i *invocation) diagnosed(found []doctor.Finding, reached bool) error {
 			if f.Level == doctor.Hint {
 				mark = string(f.Level)
 			}
-			if err := i.print("%s %s: %s\n     %s", mark, f.Check, render.OneLine(f.What), render.OneLine(f.Why)); err != nil {
+			if err := i.print("%s %s: %s\n     %s", mark, f.Check, i.calls(render.OneLine(f.What)), i.calls(render.OneLine(f.Why))); err != nil {
 				return err
 			}
 			if f.Command != "" {
-				if err := i.print("     → %s", render.OneLine(f.Command)); err != nil {
+				if err := i.print("     → %s", i.calls(render.OneLine(f.Command))); err != nil {
 					return err
 				}
 			}

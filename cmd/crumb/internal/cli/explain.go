@@ -72,10 +72,10 @@ func (i *invocation) explain(x crumbs.RunExplained) error {
 
 // advise writes what to do, and the command that does it.
 func (i *invocation) advise(lead, advice, command string) error {
-	if err := i.print("%s%s", lead, render.OneLine(advice)); err != nil || command == "" {
+	if err := i.print("%s%s", lead, i.calls(render.OneLine(advice))); err != nil || command == "" {
 		return err
 	}
-	return i.print("%s  %s", strings.Repeat(" ", len(lead)), render.OneLine(command))
+	return i.print("%s  %s", strings.Repeat(" ", len(lead)), i.calls(render.OneLine(command)))
 }
 
 func decidedBy(t crumbs.RunTool) string {

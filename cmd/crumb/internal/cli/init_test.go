@@ -48,7 +48,7 @@ func TestInit_GoesOnWhereTheRoomWasUsedUp(t *testing.T) {
 			t.Parallel()
 			url := serverOf(t, storeMax)
 			status, _, errs := crumb(t, "init", "--server", url)
-			if status != statusUsage || !strings.Contains(errs, "no room for stream ") || !strings.Contains(errs, "`crumb init --size small`") {
+			if status != statusUsage || !strings.Contains(errs, "no room for stream ") || !strings.Contains(errs, "`crumb --server "+url+" init --size small`") {
 				t.Fatalf("status %d: %s", status, errs)
 			}
 			for range 2 {

@@ -34,6 +34,9 @@ type invocation struct {
 	ctx     context.Context
 	std     terminal.Stdio
 	globals *globals
+
+	connection []flagWord // of the command line
+	refused    bool       // an answer of this command was: its role may not give any
 }
 
 // connect reaches the mesh named by the global flags.
@@ -58,7 +61,7 @@ func (i *invocation) report(err error) int {
 	}
 	style := i.std.StyleOf(i.std.Err)
 	for _, line := range lines {
-		i.say("%s %s", style.Bad("crumb:"), render.OneLine(line))
+		i.say("%s %s", style.Bad("crumb:"), i.calls(render.OneLine(line)))
 	}
 	return statusOf(f.Code)
 }

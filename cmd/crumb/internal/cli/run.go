@@ -10,6 +10,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/client"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh/access"
 )
 
 type runCommand struct {
@@ -21,7 +22,7 @@ type runCommand struct {
 
 // Help says what the flags do not.
 func (runCommand) Help() string {
-	return "Crumbs go to standard error as they happen, the output to standard output. On a terminal approvals and questions are asked; elsewhere the command ends with status 3 and prints how to answer. Interrupting it leaves the run alone."
+	return "Crumbs go to standard error as they happen, the output to standard output. On a terminal approvals and questions are asked, unless NATS lets this role only start runs; then, and elsewhere, the command ends with status 3 and prints how to answer. Interrupting it leaves the run alone."
 }
 
 // Run starts the run and follows it.
@@ -57,7 +58,7 @@ func (cmd runCommand) Run(i *invocation) error {
 	}
 	talk := i.conversation(mesh)
 	talk.print = i.printer(i.std.Err).item
-	if i.std.Interactive() {
+	if i.std.Interactive() && i.mayAnswer() {
 		talk.lines = terminal.NewLines(i.std.In)
 	}
 	return i.follow(mesh, run, talk)
@@ -111,7 +112,11 @@ func (i *invocation) conclude(run crumbs.RunID, end ending) error {
 
 // waits says how to answer what a run waits for.
 func (i *invocation) waits(run crumbs.RunID, end ending) error {
-	i.say("\n%s waits for a person:", run)
+	who := ""
+	if !i.mayAnswer() {
+		who = " who has the approver's key"
+	}
+	i.say("\n%s waits for a person%s:", run, who)
 	for _, q := range end.open {
 		i.say("  %s", i.howToAnswer(q))
 	}
@@ -126,18 +131,9 @@ func (i *invocation) howToAnswer(q question) string {
 		what += ": " + render.Clip(q.Prompt)
 	}
 	if q.Kind == crumbs.KindApproval {
-		return fmt.Sprintf("%s approvals approve %s     # or reject: %s", i.self(), q.CheckpointID, what)
+		return fmt.Sprintf("%s approvals approve %s     # or reject: %s", i.as(access.RoleApprover), q.CheckpointID, what)
 	}
-	return fmt.Sprintf("%s approvals answer %s VALUE   # %s; takes %s", i.self(), q.CheckpointID, what, render.Answer(q.AnswerSchema))
-}
-
-// self is how this mesh is called from the same shell: the server's flag, where
-// the environment does not say it.
-func (i *invocation) self() string {
-	if env, _ := i.std.Env("NATS_URL"); i.globals.Server != "" && env != i.globals.Server {
-		return "crumb --server " + i.globals.Server
-	}
-	return "crumb"
+	return fmt.Sprintf("%s approvals answer %s VALUE   # %s; takes %s", i.as(access.RoleApprover), q.CheckpointID, what, render.Answer(q.AnswerSchema))
 }
 
 // warn prints what went wrong without ending the command.
