@@ -182,7 +182,7 @@ func TestAsyncAPI_AddressesAreWhatTheBuildersBuild(t *testing.T) {
 		crumbs.StreamCrumbs, "KV_" + crumbs.BucketRuns} {
 		letter := crumbs.DeadSubject(crumbs.DeadLabel(stream, crumbs.ToolCallSubject(x, x)), x, 1)
 		built[letter] = "dead"
-		for _, act := range []string{crumbs.ActEdit, crumbs.ActRedrive, crumbs.ActAnswer} {
+		for _, act := range []string{crumbs.ActEdit, crumbs.ActRedrive, crumbs.ActAnswer, crumbs.ActClose} {
 			built[letter+"."+act] = "deadNote"
 		}
 	}

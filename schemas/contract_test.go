@@ -65,6 +65,7 @@ func endpointTypes() map[string]reflect.Type {
 		"dead.edit":    reflect.TypeFor[crumbs.DeadEdit](),
 		"dead.redrive": reflect.TypeFor[crumbs.DeadRedrive](),
 		"dead.answer":  reflect.TypeFor[crumbs.DeadAnswer](),
+		"dead.close":   reflect.TypeFor[crumbs.DeadClose](),
 		"dead.receipt": reflect.TypeFor[crumbs.DeadReceipt](),
 	}
 }

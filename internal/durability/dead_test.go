@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
@@ -293,5 +295,71 @@ func TestDead_RedriveIsRefused(t *testing.T) {
 		refused(t, err, fault.InvalidMessage, "not both")
 		_, err = s.redrive(crumbs.DeadRedrive{CallID: waiting, By: &crumbs.Principal{}})
 		refused(t, err, fault.InvalidMessage, "by:")
+	})
+}
+
+// given is what the mesh says of its dead letters.
+func (s scene) given() crumbs.MeshDead {
+	s.t.Helper()
+	var v crumbs.MeshView
+	if err := s.ask(crumbs.EndpointMeshGet, struct{}{}, &v); err != nil {
+		s.t.Fatal(err)
+	}
+	return v.Dead
+}
+
+// A letter of a run that has ended can be neither redriven nor answered: it is closed,
+// with a reason, and is open no more. Notes count as no letters.
+func TestDead_Close(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.apply(clerk("clerk", turn("Done.")))
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.WaitEnd("run_1")
+		if _, err := s.Mesh.Conn.Publish(t.Context(), &nats.Msg{Subject: crumbs.ControlSubject("run_1"), Data: []byte("no json")}); err != nil {
+			t.Fatal(err)
+		}
+		s.Until("it is a dead letter", func() bool { held, _ := s.Stream(crumbs.StreamDead); return held == 1 })
+		l := s.letters("run_1")[0]
+		edit := crumbs.DeadEdit{ID: l.ID, Body: json.RawMessage(`{"runId":"run_1","controlId":"ctl_1","action":"cancel"}`), By: by("ada")}
+		if err := s.ask(crumbs.EndpointDeadEdit, edit, new(crumbs.DeadReceipt)); err != nil {
+			t.Fatal(err)
+		}
+		if d := s.given(); d.Letters != 1 || d.Open != 1 || d.Newest.IsZero() {
+			t.Errorf("before: %+v", d)
+		}
+		_, err := s.redrive(crumbs.DeadRedrive{ID: l.ID})
+		refused(t, err, fault.RunEnded)
+		var receipt, again crumbs.DeadReceipt
+		refused(t, s.ask(crumbs.EndpointDeadClose, crumbs.DeadClose{ID: l.ID, By: by("ada")}, &receipt), fault.InvalidMessage, "reason")
+		refused(t, s.ask(crumbs.EndpointDeadClose, crumbs.DeadClose{ID: 99, By: by("ada"), Reason: "none"}, &receipt), fault.DeadLetterNotFound)
+		if err := s.ask(crumbs.EndpointDeadClose, crumbs.DeadClose{ID: l.ID, By: by("ada"), Reason: "the run has ended"}, &receipt); err != nil || receipt.Already || receipt.ID != l.ID {
+			t.Errorf("%+v %v", receipt, err)
+		}
+		if err := s.ask(crumbs.EndpointDeadClose, crumbs.DeadClose{ID: l.ID, By: by("bob"), Reason: "too late"}, &again); err != nil || !again.Already || again.By != "local:ada" {
+			t.Errorf("again: %+v %v", again, err)
+		}
+		l = s.letters("run_1")[0]
+		if l.Status != crumbs.DeadClosed || len(l.Acts) != 1 || l.Acts[0].Reason != "the run has ended" {
+			t.Errorf("the list says %+v", l)
+		}
+		if d := s.given(); d.Letters != 1 || d.Open != 0 || !d.Newest.IsZero() {
+			t.Errorf("after: %+v", d)
+		}
+	})
+}
+
+// A request that lacks several fields is told of all at once, and of the letter's id,
+// also when it was edited.
+func TestDead_RedriveNamesAllThatARequestLacks(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Orchestrator()
+		if _, err := s.Mesh.Conn.Publish(t.Context(), &nats.Msg{Subject: "run.request.NO", Data: []byte(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+		s.Until("it is a dead letter", func() bool { held, _ := s.Stream(crumbs.StreamDead); return held == 1 })
+		_, err := s.redrive(crumbs.DeadRedrive{ID: 1})
+		refused(t, err, fault.RedriveRefused, "agentId", "runId", "crumb dead edit 1`")
 	})
 }

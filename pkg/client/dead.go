@@ -51,3 +51,12 @@ func (c *Client) AnswerCall(ctx context.Context, answer crumbs.DeadAnswer) (crum
 	err := c.request(ctx, crumbs.EndpointDeadAnswer, answer, &receipt)
 	return receipt, err
 }
+
+// CloseDead says that nothing more is to be done about a letter, and why: it is open
+// no more. It may be repeated: the second receipt says Already. It fails with
+// DEAD_LETTER_NOT_FOUND.
+func (c *Client) CloseDead(ctx context.Context, closing crumbs.DeadClose) (crumbs.DeadReceipt, error) {
+	var receipt crumbs.DeadReceipt
+	err := c.request(ctx, crumbs.EndpointDeadClose, closing, &receipt)
+	return receipt, err
+}

@@ -20,7 +20,7 @@ const (
 	DeadAt         = "crumb-dead-at"         // when, RFC 3339
 	DeadBy         = "crumb-dead-by"         // the service that gave it up
 	DeadOf         = "crumb-dead-of"         // of a note: the id of its letter
-	DeadAct        = "crumb-dead-act"        // of a note: edit, redrive or answer
+	DeadAct        = "crumb-dead-act"        // of a note: edit, redrive, answer or close
 	DeadActor      = "crumb-dead-actor"      // of a note: who, `<iss>:<sub>`
 	DeadNoteReason = "crumb-dead-act-reason" // of a note: why
 )
@@ -48,11 +48,13 @@ const (
 	ActEdit    = "edit"
 	ActRedrive = "redrive"
 	ActAnswer  = "answer"
+	ActClose   = "close"
 
 	DeadOpen     = "open"
 	DeadEdited   = "edited"
 	DeadRedriven = "redriven"
 	DeadAnswered = "answered"
+	DeadClosed   = "closed"
 )
 
 // Endpoints of dead letters.
@@ -62,6 +64,7 @@ const (
 	EndpointDeadEdit    = "crumbmesh.dead.edit"
 	EndpointDeadRedrive = "crumbmesh.dead.redrive"
 	EndpointDeadAnswer  = "crumbmesh.dead.answer"
+	EndpointDeadClose   = "crumbmesh.dead.close"
 )
 
 // DeadLetter is a message that was given up, as the endpoints show it.
@@ -81,7 +84,7 @@ type DeadLetter struct {
 	At         Time       `json:"at"`                 // it was given up
 	By         string     `json:"by,omitempty"`       // the service that did
 	Bytes      int64      `json:"bytes"`
-	Status     string     `json:"status"` // open, edited, redriven or answered
+	Status     string     `json:"status"` // open, edited, redriven, answered or closed
 	Acts       []DeadNote `json:"acts,omitempty"`
 
 	// Of one letter only, not of a list.
@@ -150,7 +153,15 @@ type DeadAnswer struct {
 	Force  bool            `json:"force,omitempty"` // also of an attempt whose holder lives
 }
 
-// DeadReceipt answers dead.edit, dead.redrive and dead.answer.
+// DeadClose says that nothing more is to be done about a letter. It changes nothing
+// else: not its run, and a closed letter may still be redriven.
+type DeadClose struct {
+	ID     uint64     `json:"id"`
+	By     *Principal `json:"by"`
+	Reason string     `json:"reason"`
+}
+
+// DeadReceipt answers dead.edit, dead.redrive, dead.answer and dead.close.
 type DeadReceipt struct {
 	ID      uint64 `json:"id,omitempty"` // of the letter; of an edit: of the edited one
 	Of      uint64 `json:"of,omitempty"` // of an edit: the letter it replaces

@@ -38,6 +38,7 @@ type MeshQueue struct {
 
 // MeshDead is what was given up.
 type MeshDead struct {
-	Letters uint64 `json:"letters"`
-	Newest  Time   `json:"newest,omitzero"`
+	Letters uint64 `json:"letters"`         // without the notes on them
+	Open    uint64 `json:"open,omitempty"`  // of these: nothing was done about them, or only an edit
+	Newest  Time   `json:"newest,omitzero"` // when the newest of the open ones was given up
 }

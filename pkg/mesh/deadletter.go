@@ -100,7 +100,7 @@ func timeText(t time.Time) string {
 }
 
 // DeadNote keeps what somebody did about a letter: an edit (data is the new body),
-// a redrive or an answer. It returns the note's id.
+// a redrive, an answer or a close. It returns the note's id.
 func (c *Conn) DeadNote(ctx context.Context, letter *Stored, act string, header map[string]string, data []byte) (id uint64, err error) {
 	m := &nats.Msg{Subject: letter.Subject + "." + act, Header: nats.Header{}}
 	for k, v := range letter.Header {
@@ -126,7 +126,7 @@ func (c *Conn) DeadNote(ctx context.Context, letter *Stored, act string, header 
 	return ack.Sequence, nil
 }
 
-// DeadLetters visits the letters (not the notes on them) whose subject matches
+// DeadLetters visits the letters, or the notes on them, whose subject matches
 // filter and whose id is at least from and below before, in the order of their ids,
 // without their bodies. It fails with UNAVAILABLE.
 func (c *Conn) DeadLetters(ctx context.Context, filter string, from, before uint64, visit func(Stored, int)) error {

@@ -143,7 +143,7 @@ func approver() Role {
 func operator() Role {
 	return Role{Name: RoleOperator, Account: AccountOperators, For: "`crumb agents apply`, `crumb dead`, `crumb runs cancel`", Hears: heard(),
 		Uses: all(ask(), to(crumbs.EndpointRunsCancel, crumbs.EndpointAgentsApply, crumbs.EndpointMeshGet,
-			crumbs.EndpointDeadList, crumbs.EndpointDeadGet, crumbs.EndpointDeadEdit, crumbs.EndpointDeadRedrive, crumbs.EndpointDeadAnswer,
+			crumbs.EndpointDeadList, crumbs.EndpointDeadGet, crumbs.EndpointDeadEdit, crumbs.EndpointDeadRedrive, crumbs.EndpointDeadAnswer, crumbs.EndpointDeadClose,
 			api+"INFO", api+"STREAM.INFO.*", api+"STREAM.LIST", api+"STREAM.NAMES", api+"CONSUMER.INFO.*.*", api+"CONSUMER.LIST.*", api+"CONSUMER.NAMES.*"))}
 }
 
@@ -170,7 +170,7 @@ func orchestrator() Role {
 		Hears: []string{"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>", "dead.*.*.*"},
 		Serves: []string{crumbs.EndpointRunsStart, crumbs.EndpointRunsGet, crumbs.EndpointRunsList, crumbs.EndpointRunsExplain, crumbs.EndpointRunsCancel, crumbs.EndpointMeshGet,
 			crumbs.EndpointAgentsList, crumbs.EndpointAgentsGet, crumbs.EndpointAgentsApply, crumbs.EndpointToolsList,
-			crumbs.EndpointDeadList, crumbs.EndpointDeadGet, crumbs.EndpointDeadEdit, crumbs.EndpointDeadRedrive, crumbs.EndpointDeadAnswer}}
+			crumbs.EndpointDeadList, crumbs.EndpointDeadGet, crumbs.EndpointDeadEdit, crumbs.EndpointDeadRedrive, crumbs.EndpointDeadAnswer, crumbs.EndpointDeadClose}}
 }
 
 func provisioner() Role {

@@ -17,6 +17,7 @@ type deadCommand struct {
 	Edit    deadEditCommand    `cmd:"" help:"Give a request or a control another body."`
 	Redrive deadRedriveCommand `cmd:"" help:"Have one worked on again, or send the next attempt of a call."`
 	Answer  deadAnswerCommand  `cmd:"" help:"Supply the outcome of a call in its worker's place."`
+	Close   deadCloseCommand   `cmd:"" help:"Say that nothing more is to be done about a letter, and why."`
 }
 
 type deadListCommand struct {
@@ -28,7 +29,7 @@ type deadListCommand struct {
 
 // Help says what the flags do not.
 func (deadListCommand) Help() string {
-	return "STATUS is open, or the last that was done: edited, redriven, answered. Letters are kept 30 days. A call that waits for a worker is no dead letter: `crumb dead answer CALL` and `crumb dead redrive CALL` take it by its id."
+	return "STATUS is open, or the last that was done: edited, redriven, answered, closed. Letters are kept 30 days. A call that waits for a worker is no dead letter: `crumb dead answer CALL` and `crumb dead redrive CALL` take it by its id."
 }
 
 // Run prints the letters.
@@ -174,15 +175,19 @@ func receiptText(r crumbs.DeadReceipt) string {
 	if r.CallID != "" {
 		what = "call " + string(r.CallID)
 	}
-	done := map[string]string{crumbs.ActAnswer: "answered", crumbs.ActRedrive: "redriven", crumbs.ActEdit: "edited"}[r.Act]
+	done := map[string]string{crumbs.ActAnswer: "answered", crumbs.ActRedrive: "redriven", crumbs.ActEdit: "edited", crumbs.ActClose: "closed"}[r.Act]
 	text := what + ": " + done
 	switch {
+	case r.Already && r.At != nil && r.Act == crumbs.ActClose:
+		return fmt.Sprintf("letter %d: closed before, by %s at %s; nothing was done now", r.ID, r.By, r.At.Local().Format(time.DateTime))
 	case r.Already && r.At != nil:
 		return fmt.Sprintf("%s before, by %s at %s; nothing was done now", text, r.By, r.At.Local().Format(time.DateTime))
 	case r.Already:
 		return fmt.Sprintf("%s: run %s is there already; nothing was done now", what, r.RunID)
 	case r.Act == crumbs.ActEdit:
-		return fmt.Sprintf("letter %d: edited as letter %d; send it with `crumb dead redrive %d`", r.Of, r.ID, r.ID)
+		return fmt.Sprintf("letter %d: edited; send it with `crumb dead redrive %d`", r.Of, r.Of)
+	case r.Act == crumbs.ActClose:
+		return fmt.Sprintf("letter %d: closed", r.ID)
 	case r.CallID == "" && r.RunID != "":
 		return fmt.Sprintf("%s; follow it with `crumb watch %s`", text, r.RunID)
 	case r.Act == crumbs.ActRedrive && r.Applied:

@@ -13,7 +13,7 @@ type doctorCommand struct{}
 
 // Help says what the flags do not.
 func (doctorCommand) Help() string {
-	return "Looks at the server, streams, consumers, services, workers, clocks, permissions and dead letters, and says of each fault what mends it. It changes nothing. Exit status 0: healthy, hints or none; 1: something is wrong."
+	return "Looks at the server, streams, consumers, services, workers, clocks, permissions and dead letters, and says of each fault what mends it. It changes nothing. Exit status 0: healthy, perhaps with warnings and hints; 1: something is broken."
 }
 
 // diagnosis is what `crumb doctor --json` prints.

@@ -15,7 +15,7 @@ import (
 // Level is how bad a finding is.
 type Level string
 
-// The levels; hints are no fault.
+// The levels; only what is broken makes a mesh unhealthy.
 const (
 	Broken  Level = "broken"  // the mesh does not do its work
 	Warning Level = "warning" // it does, and will not for long or not well
@@ -60,7 +60,7 @@ const (
 	deadRecently = 24 * time.Hour
 )
 
-// Diagnose judges. No finding that is broken or a warning means a healthy mesh.
+// Diagnose judges. No finding that is broken means a healthy mesh.
 func Diagnose(f Facts) []Finding {
 	d := &diagnosis{Facts: f}
 	d.server()
@@ -80,9 +80,9 @@ func Diagnose(f Facts) []Finding {
 	return d.found
 }
 
-// Healthy reports whether nothing is wrong.
+// Healthy reports whether nothing is broken.
 func Healthy(all []Finding) bool {
-	return !slices.ContainsFunc(all, func(f Finding) bool { return f.Level != Hint })
+	return !slices.ContainsFunc(all, func(f Finding) bool { return f.Level == Broken })
 }
 
 type diagnosis struct {
@@ -101,7 +101,7 @@ func (d *diagnosis) server() {
 			"older servers lose messages that the mesh relies on (message schedules, TTLs, max-deliver bookkeeping)", "install nats-server "+mesh.ServerVersionMin+" or newer")
 	}
 	if s.JetStream {
-		d.add(CheckServer, Hint, "what `sync_interval` is cannot be seen from here", "by default NATS writes to the disk every 2 minutes: an acknowledged message survives the end of a process, not the loss of power", "sync_interval: always   (in the jetstream block of nats-server)")
+		d.add(CheckServer, Hint, "what `sync_interval` is cannot be seen from here", "by default NATS writes to the disk every 2 minutes: an acknowledged message survives the end of a process, not the loss of power. Set `sync_interval: always` in the jetstream block of nats-server; well is what says \"sync_always\": true", syncCommand)
 	}
 }
 
@@ -127,6 +127,9 @@ func older(have, least string) bool {
 }
 
 const initCommand = "crumb init"
+
+// syncCommand shows what the server really does; of its protocol it does not say.
+const syncCommand = "curl -s http://NATS-SERVER:8222/varz | grep sync_   (each server, at its monitoring port)"
 
 func (d *diagnosis) topology() {
 	for _, what := range []string{"streams", "streams and consumers", "consumers", "sizes of streams", "ends of streams"} {
@@ -383,12 +386,13 @@ func (d *diagnosis) dead() {
 		d.add(CheckDead, Hint, "not checked", "the orchestrator reads them for this command", "crumb orchestrator")
 		return
 	}
-	if d.View.Dead.Letters == 0 {
+	if d.View.Dead.Open == 0 {
 		return
 	}
 	level, newest := Hint, d.Now.Sub(d.View.Dead.Newest.Time)
 	if newest < deadRecently {
 		level = Warning
 	}
-	d.add(CheckDead, level, fmt.Sprintf("%d dead letters and notes on them, the newest %s old", d.View.Dead.Letters, newest.Round(time.Second)), "each is a message that was given up", "crumb dead list")
+	d.add(CheckDead, level, fmt.Sprintf("%d of %d dead letters are open, the newest of them is %s old", d.View.Dead.Open, d.View.Dead.Letters, newest.Round(time.Second)),
+		"each is a message that was given up, and nobody did anything about it", "crumb dead list, then crumb dead redrive, answer, or close ID --reason TEXT")
 }

@@ -133,7 +133,7 @@ func TestDoctor_NobodyWorks(t *testing.T) {
 	wants(t, found, CheckConsumers, Broken, "crumb toolexec --group demo", "consumer group_demo of TOOLCALLS", "nobody asks")
 	wants(t, found, CheckWorkers, Broken, "crumb toolexec --group demo", "1 calls and no live worker")
 	wants(t, found, CheckServices, Broken, "crumb approvals", "no approvals answers")
-	wants(t, found, CheckDead, Warning, "crumb dead list", "1 dead letters")
+	wants(t, found, CheckDead, Warning, "crumb dead list", "1 of 1 dead letters are open")
 	s.orchestrator.Stop()
 	if err := s.Request(crumbs.RunRequest{AgentID: "clerk", RunID: "run_2"}); err != nil {
 		t.Fatal(err)
@@ -230,8 +230,38 @@ func TestDiagnose_Facts(t *testing.T) {
 			c.change(&f)
 			found := Diagnose(f)
 			wants(t, found, c.check, c.level, "", c.words...)
-			if Healthy(found) {
+			if c.level == Broken && Healthy(found) {
 				t.Error("it counts as healthy")
+			}
+		})
+	}
+}
+
+// A warning is none of a broken mesh: a letter that waits for somebody is one for a
+// day, then a hint; one that was dealt with is nothing.
+func TestDiagnose_DeadLettersAreNoBreakage(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, c := range map[string]struct {
+		dead crumbs.MeshDead
+		want []Level
+	}{
+		"open since an hour": {crumbs.MeshDead{Letters: 3, Open: 1, Newest: crumbs.At(now.Add(-time.Hour))}, []Level{Warning}},
+		"open since a week":  {crumbs.MeshDead{Letters: 3, Open: 3, Newest: crumbs.At(now.Add(-7 * 24 * time.Hour))}, []Level{Hint}},
+		"none is open":       {crumbs.MeshDead{Letters: 3}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := Diagnose(Facts{Now: now, Release: "1.0.0", Server: mesh.Server{Version: "2.15.3", JetStream: true, ClockRead: true}, Streams: []mesh.StreamState{{Name: "CRUMBS", Replicas: 1}},
+				View: &crumbs.MeshView{Dead: c.dead}, Pings: []Ping{{Replica: mesh.Replica{Service: "approvals", Version: "1.0.0"}}, {Replica: mesh.Replica{Service: "orchestrator", Version: "1.0.0"}}}})
+			var got []Level
+			for _, f := range found {
+				if f.Check == CheckDead {
+					got = append(got, f.Level)
+				}
+			}
+			if !slices.Equal(got, c.want) || !Healthy(found) {
+				t.Errorf("levels %v, want %v; healthy: %t; found %+v", got, c.want, Healthy(found), found)
 			}
 		})
 	}

@@ -109,6 +109,8 @@ func status(act string) string {
 		return crumbs.DeadRedriven
 	case crumbs.ActAnswer:
 		return crumbs.DeadAnswered
+	case crumbs.ActClose:
+		return crumbs.DeadClosed
 	}
 	return crumbs.DeadOpen
 }
@@ -198,10 +200,10 @@ func (e *Endpoints) deadGet(ctx context.Context, body json.RawMessage) (any, err
 	return l, err
 }
 
-// notes are the last edit, redrive and answer of a letter, in their order.
+// notes are the last edit, redrive, answer and close of a letter, in their order.
 func (e *Endpoints) notes(ctx context.Context, l crumbs.DeadLetter) (string, []crumbs.DeadNote, error) {
 	var acts []crumbs.DeadNote
-	for _, act := range []string{crumbs.ActEdit, crumbs.ActRedrive, crumbs.ActAnswer} {
+	for _, act := range []string{crumbs.ActEdit, crumbs.ActRedrive, crumbs.ActAnswer, crumbs.ActClose} {
 		n, err := e.Conn.Last(ctx, crumbs.StreamDead, l.DeadSubject()+"."+act)
 		if err != nil {
 			return "", nil, err

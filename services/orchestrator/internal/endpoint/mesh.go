@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 )
 
 // workersMax bounds the workers of an answer, so that it fits a message.
@@ -54,20 +56,36 @@ func (e *Endpoints) mesh(ctx context.Context, _ json.RawMessage) (any, error) {
 	return v, e.given(ctx, &v.Dead)
 }
 
-// given counts what was given up.
+// given counts what was given up, and what of it is open: nothing was done about it,
+// or only an edit. It looks at the last DeadScanMax letters and notes.
 func (e *Endpoints) given(ctx context.Context, d *crumbs.MeshDead) error {
-	states, err := e.Conn.StreamStates(ctx)
+	last, err := e.Conn.LastSequence(ctx, crumbs.StreamDead)
 	if err != nil {
 		return err
 	}
-	for _, s := range states {
-		if s.Name == crumbs.StreamDead {
-			d.Letters = s.Messages
+	from := uint64(1)
+	if last >= mesh.DeadScanMax {
+		from = last - mesh.DeadScanMax + 1
+	}
+	open := map[string]time.Time{} // by subject; notes stand below it, and after it
+	err = e.Conn.DeadLetters(ctx, crumbs.SubjectDead, from, last+1, func(s mesh.Stored, _ int) {
+		if crumbs.IsDeadLetter(s.Subject) {
+			d.Letters++
+			open[s.Subject] = s.Time
+			return
+		}
+		if act := s.Header.Get(crumbs.DeadAct); act != crumbs.ActEdit {
+			delete(open, strings.TrimSuffix(s.Subject, "."+act))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	d.Open = uint64(len(open))
+	for _, at := range open {
+		if at.After(d.Newest.Time) {
+			d.Newest = crumbs.At(at)
 		}
 	}
-	last, err := e.Conn.Last(ctx, crumbs.StreamDead, crumbs.SubjectDead)
-	if err == nil && last != nil {
-		d.Newest = crumbs.At(last.Time)
-	}
-	return err
+	return nil
 }

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -116,24 +117,22 @@ func (e *Endpoints) newestEdit(ctx context.Context, s *mesh.Stored, l crumbs.Dea
 func (e *Endpoints) redriveRequest(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter) (run crumbs.RunID, already bool, err error) {
 	var r crumbs.RunRequest
 	if err := json.Unmarshal(s.Data, &r); err != nil {
-		return l.RunID, false, refuse(l, "its body is no JSON object; `crumb dead edit %d` can mend it", l.ID)
+		return l.RunID, false, refuse(l, "its body is no JSON object; `crumb dead edit %d` can mend it", editable(l))
 	}
 	if r.AgentID == "" {
 		r.AgentID = crumbs.AgentID(crumbs.Token(l.Subject, 2))
 	}
-	if err := crumbs.CheckAgentID(string(r.AgentID)); err != nil {
-		return l.RunID, false, refuse(l, "it names no agent; `crumb dead edit %d` can set agentId", l.ID)
-	}
 	if r.RunID == "" {
 		r.RunID = l.RunID
 	}
-	if err := crumbs.CheckRunID("run", string(r.RunID)); err != nil {
-		return l.RunID, false, refuse(l, "it names no run; `crumb dead edit %d` can set runId", l.ID)
+	if lacks := lacking(r); len(lacks) > 0 {
+		return l.RunID, false, refuse(l, "its body has no valid %s; set it with `crumb dead edit %d`, like {%s}", strings.Join(lacks, " and no valid "), editable(l),
+			`"agentId":"clerk","runId":"`+string(crumbs.NewRunID())+`"`)
 	}
 	state, err := e.state(ctx, r.RunID)
 	switch code := fault.CodeOf(err); {
 	case err == nil && !state.Run.Tombstone && state.Run.RequestHash != worker.RequestHash(r):
-		return r.RunID, false, fault.New(fault.RunConflict, "run id %s was used before with another request; `crumb dead edit %d` can set another runId", r.RunID, l.ID)
+		return r.RunID, false, fault.New(fault.RunConflict, "run id %s was used before with another request; `crumb dead edit %d` can set another runId", r.RunID, editable(l))
 	case err == nil && !state.Run.Tombstone:
 		return r.RunID, true, nil
 	case err != nil && code != fault.RunNotFound:
@@ -146,6 +145,20 @@ func (e *Endpoints) redriveRequest(ctx context.Context, s *mesh.Stored, l crumbs
 	}
 	return r.RunID, false, e.again(ctx, s, crumbs.RequestSubject(r.AgentID), data, jetstream.WithMsgID("redrive."+strconv.FormatUint(l.ID, 10)+"."+string(r.RunID)))
 }
+
+// lacking names all fields that a request needs and does not have.
+func lacking(r crumbs.RunRequest) (names []string) {
+	if crumbs.CheckAgentID(string(r.AgentID)) != nil {
+		names = append(names, "agentId")
+	}
+	if crumbs.CheckRunID("run", string(r.RunID)) != nil {
+		names = append(names, "runId")
+	}
+	return names
+}
+
+// editable is the id to edit: of the letter, also when one of its edits is spoken of.
+func editable(l crumbs.DeadLetter) uint64 { return cmp.Or(l.Of, l.ID) }
 
 // again publishes a message once more, with the headers it came with.
 func (e *Endpoints) again(ctx context.Context, s *mesh.Stored, subject string, data []byte, opts ...jetstream.PublishOpt) error {
@@ -189,7 +202,7 @@ func (e *Endpoints) redriveMessage(ctx context.Context, s *mesh.Stored, l crumbs
 func (e *Endpoints) redriveControl(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter) error {
 	var c crumbs.RunControl
 	if err := crumbs.Decode(crumbs.TypeRunControl, withType(s.Data, crumbs.TypeRunControl), &c); err != nil {
-		return refuse(l, "its body is no control (%s); `crumb dead edit %d` can mend it", fault.From(err).Message, l.ID)
+		return refuse(l, "its body is no control (%s); `crumb dead edit %d` can mend it", fault.From(err).Message, editable(l))
 	}
 	if state, err := e.state(ctx, l.RunID); err == nil && state.Status.Ended() {
 		return ended(state)

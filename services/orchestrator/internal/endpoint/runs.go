@@ -55,8 +55,8 @@ func (e *Endpoints) Serve() (stop func(), err error) {
 	}{
 		{"runs", "start, read, explain, list and cancel runs", []mesh.Endpoint{{Name: "start", Handle: e.start}, {Name: "get", Handle: e.get}, {Name: "list", Handle: e.list}, {Name: "explain", Handle: e.explain}, {Name: "cancel", Handle: e.cancel}}},
 		{"agents", "list, read and apply agent definitions", []mesh.Endpoint{{Name: "list", Handle: e.agents}, {Name: "get", Handle: e.agent}, {Name: "apply", Handle: e.apply}}},
-		{"dead", "list, read, edit, redrive and answer what was given up", []mesh.Endpoint{{Name: "list", Handle: e.deadList}, {Name: "get", Handle: e.deadGet},
-			{Name: "edit", Handle: e.deadEdit}, {Name: "redrive", Handle: e.deadRedrive}, {Name: "answer", Handle: e.deadAnswer}}},
+		{"dead", "list, read, edit, redrive, answer and close what was given up", []mesh.Endpoint{{Name: "list", Handle: e.deadList}, {Name: "get", Handle: e.deadGet},
+			{Name: "edit", Handle: e.deadEdit}, {Name: "redrive", Handle: e.deadRedrive}, {Name: "answer", Handle: e.deadAnswer}, {Name: "close", Handle: e.deadClose}}},
 		{"mesh", "show what the mesh holds at the moment", []mesh.Endpoint{{Name: "get", Handle: e.mesh}}},
 		{"tools", "list the tools that workers announced", []mesh.Endpoint{{Name: "list", Handle: e.tools}}},
 	} {
