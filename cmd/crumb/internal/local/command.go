@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -162,7 +163,7 @@ func (c *command) begin(parent context.Context, first bool) *trial {
 	told := sync.OnceFunc(awaited)
 	process := supervise.Command{
 		Name: c.group, Argv: c.cfg.Command, Dir: c.dir, Log: c.mesh.cfg.Log,
-		Env:    append(os.Environ(), envServer+"="+c.mesh.URL(), envGroup+"="+c.group, envKey+"="+c.mesh.PublicKey()),
+		Env:    append(inherited(os.Environ()), envServer+"="+c.mesh.URL(), envGroup+"="+c.group, envKey+"="+c.mesh.PublicKey()),
 		Output: func(line string) { c.mesh.cfg.Output(c.group, line) },
 		Drain:  draining,
 		Again: func(end string) bool {
@@ -185,6 +186,16 @@ func (c *command) begin(parent context.Context, first bool) *trial {
 		}
 	})
 	return t
+}
+
+// inherited is an environment without what says who one is on another mesh: this
+// one's server knows nobody, and what it is told belongs to `crumb dev` itself.
+func inherited(environment []string) []string {
+	return slices.DeleteFunc(slices.Clone(environment), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return name == "CRUMB_CONFIG" || name == "NATS_NKEY" || name == "NATS_CREDS" || name == "CRUMB_INBOX_PREFIX" ||
+			name == "CRUMB_JS_API_PREFIX" || strings.HasPrefix(name, "CRUMB_TLS_")
+	})
 }
 
 // announce says, until ctx ends, that a worker of the group is on its way.

@@ -1,0 +1,17 @@
+package local
+
+import (
+	"slices"
+	"testing"
+)
+
+// A group's command is nobody on the server of `crumb dev`, whoever `crumb dev`'s own
+// environment says it is elsewhere.
+func TestInherited_NobodyElsewhere(t *testing.T) {
+	t.Parallel()
+	got := inherited([]string{"PATH=/bin", "NATS_NKEY=/k", "NATS_CREDS=/c", "CRUMB_CONFIG=dev.yaml", "CRUMB_INBOX_PREFIX=_INBOX.x", "CRUMB_JS_API_PREFIX=MESHJS",
+		"CRUMB_TLS_CA=/ca", "CRUMB_TLS_CERT=/crt", "CRUMB_TLS_KEY=/key", "CRUMB_SLOTS=2", "LEDGER_TOKEN=t"})
+	if want := []string{"PATH=/bin", "CRUMB_SLOTS=2", "LEDGER_TOKEN=t"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
