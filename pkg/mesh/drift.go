@@ -68,6 +68,8 @@ func differences(all []differ) (out []string) {
 	return out
 }
 
+// streamDiffers leaves out message TTLs that are on beyond need: NATS never turns them
+// off again.
 func streamDiffers(want, have jetstream.StreamConfig) []string {
 	subjects := func(s []string) string { return strings.Join(slices.Sorted(slices.Values(s)), " ") }
 	unlimited := func(n int64) int64 { return max(n, -1) - boolInt(n == 0) }
@@ -76,7 +78,7 @@ func streamDiffers(want, have jetstream.StreamConfig) []string {
 		{"discard", want.Discard, have.Discard}, {"storage", want.Storage, have.Storage}, {"replicas", max(1, want.Replicas), max(1, have.Replicas)},
 		{"max bytes", unlimited(want.MaxBytes), unlimited(have.MaxBytes)}, {"max age", want.MaxAge, have.MaxAge},
 		{"messages per subject", unlimited(want.MaxMsgsPerSubject), unlimited(have.MaxMsgsPerSubject)}, {"duplicate window", want.Duplicates, have.Duplicates},
-		{"message TTL", want.AllowMsgTTL, have.AllowMsgTTL}, {"schedules", want.AllowMsgSchedules, have.AllowMsgSchedules},
+		{"message TTL", want.AllowMsgTTL, want.AllowMsgTTL && have.AllowMsgTTL}, {"schedules", want.AllowMsgSchedules, have.AllowMsgSchedules},
 		{"direct reads", want.AllowDirect, have.AllowDirect}, {"sealed", false, have.Sealed},
 	})
 }

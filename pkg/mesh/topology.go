@@ -161,8 +161,8 @@ func sortedKeys[V any](m map[string]V) []string {
 // UNAVAILABLE or, when NATS refuses a change, INVALID_CONFIG naming it.
 func (c *Conn) Ensure(ctx context.Context, t Topology) error {
 	for _, cfg := range c.Settings.streams() {
-		if _, err := c.JS.CreateOrUpdateStream(ctx, cfg); err != nil {
-			return topologyError("stream "+cfg.Name, err)
+		if err := c.ensureStream(ctx, cfg); err != nil {
+			return err
 		}
 	}
 	if _, err := c.JS.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: crumbs.ObjectsFiles, Replicas: c.Settings.Replicas, Storage: c.Settings.Storage}); err != nil {
@@ -200,6 +200,22 @@ func (c *Conn) Adopt(ctx context.Context) (found bool, err error) {
 		take(there.CachedInfo().Config)
 	}
 	return found, nil
+}
+
+// ensureStream makes a stream what it should be, as far as NATS lets one change it:
+// message TTLs that an earlier release turned on stay on for good.
+func (c *Conn) ensureStream(ctx context.Context, cfg jetstream.StreamConfig) error {
+	there, err := c.JS.Stream(ctx, cfg.Name)
+	switch {
+	case err == nil:
+		cfg.AllowMsgTTL = cfg.AllowMsgTTL || there.CachedInfo().Config.AllowMsgTTL
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return topologyError("stream "+cfg.Name, err)
+	}
+	if _, err := c.JS.CreateOrUpdateStream(ctx, cfg); err != nil {
+		return topologyError("stream "+cfg.Name, err)
+	}
+	return nil
 }
 
 // EnsureConsumers creates or updates the consumers only: what `agents apply`
