@@ -17,7 +17,7 @@ import (
 
 // everybody are the roles that a mesh runs with.
 func everybody() []string {
-	return []string{access.RoleProvisioner, access.RoleOrchestrator, access.RoleModels, access.RoleApprovals, access.ToolsRole(research),
+	return []string{access.RoleProvisioner, access.RoleBackup, access.RoleOrchestrator, access.RoleModels, access.RoleApprovals, access.ToolsRole(research),
 		access.RoleClient, access.RoleApprover, access.RoleOperator}
 }
 
@@ -92,10 +92,12 @@ func forgeries() []forgery {
 		{"an emptied stream", "$JS.API.STREAM.PURGE.CRUMBS", ``, everybody()},
 		{"a message gone", "$JS.API.STREAM.MSG.DELETE.CRUMBS", `{"seq":1}`, everybody()},
 		{"a call gone", "$JS.API.STREAM.MSG.DELETE.TOOLCALLS", `{"seq":1}`, orchestrator},
-		{"a snapshot", "$JS.API.STREAM.SNAPSHOT.KV_runs", `{"deliver_subject":"x"}`, everybody()},
-		{"a restore", "$JS.API.STREAM.RESTORE.EVIL", `{}`, everybody()},
+		{"a snapshot", "$JS.API.STREAM.SNAPSHOT.KV_runs", `{"deliver_subject":"x"}`, except(access.RoleBackup)},
+		{"a restore", "$JS.API.STREAM.RESTORE.EVIL", `{}`, provisioner},
+		{"a part of a restore", "$JS.SNAPSHOT.RESTORE.EVIL.x", `x`, provisioner},
+		{"an acknowledgement of a snapshot", "$JS.SNAPSHOT.ACK.KV_runs.x", `+ACK`, except(access.RoleBackup)},
 		{"a new leader", "$JS.API.STREAM.LEADER.STEPDOWN.CRUMBS", ``, everybody()},
-		{"the subjects of all calls", "$JS.API.STREAM.INFO.TOOLCALLS", `{"subjects_filter":">"}`, except(access.RoleOrchestrator, access.RoleProvisioner, access.RoleOperator)},
+		{"the subjects of all calls", "$JS.API.STREAM.INFO.TOOLCALLS", `{"subjects_filter":">"}`, except(access.RoleBackup, access.RoleOrchestrator, access.RoleProvisioner, access.RoleOperator)},
 		{"any message of any queue", "$JS.API.STREAM.MSG.GET.TOOLCALLS", `{"seq":1}`, orchestrator},
 		{"any record", "$JS.API.STREAM.MSG.GET.KV_runs", `{"last_by_subj":"$KV.runs.>"}`, orchestrator},
 		{"a record", "$JS.API.DIRECT.GET.KV_runs.$KV.runs.run_1", ``, orchestrator},

@@ -5,7 +5,7 @@
 // Permissions inside an account do not stop forgery: the server does not check
 // the reply subject of a request, so whoever may make any request can have its
 // answer, whose bytes he may have chosen, stored where he may not write. Hence
-// every role but the core (orchestrator, provisioner) has an account of its own
+// every role but the core (orchestrator, provisioner, backup) has an account of its own
 // and imports from the core account the subjects that it needs, one by one. What
 // an answer reaches by a forged reply subject is then its asker's own account.
 //

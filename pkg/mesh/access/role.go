@@ -24,6 +24,7 @@ func ToolsAccount(group string) string { return "TOOLS_" + group }
 // Roles; the workers of a group have one of their own (ToolsRole).
 const (
 	RoleProvisioner  = "provisioner"
+	RoleBackup       = "backup"
 	RoleOrchestrator = "orchestrator"
 	RoleModels       = "modelgw"
 	RoleApprovals    = "approvals"
@@ -89,7 +90,7 @@ func (m Mesh) Check() error {
 
 // Roles is the table: the roles of a mesh, those of groups in the order given.
 func (m Mesh) Roles() []Role {
-	out := []Role{provisioner(), orchestrator(), models(m.Providers), approvals()}
+	out := []Role{provisioner(), backup(), orchestrator(), models(m.Providers), approvals()}
 	for _, g := range m.Groups {
 		out = append(out, tools(g))
 	}

@@ -174,9 +174,19 @@ func orchestrator() Role {
 }
 
 func provisioner() Role {
-	return Role{Name: RoleProvisioner, Account: AccountCore, For: "`crumb init`, and nobody while the mesh runs",
+	return Role{Name: RoleProvisioner, Account: AccountCore, For: "`crumb init`, `nats backup restore`, and nobody while the mesh runs",
 		Uses: to(api+"INFO", api+"STREAM.CREATE.*", api+"STREAM.UPDATE.*", api+"STREAM.INFO.*", api+"STREAM.NAMES", api+"STREAM.LIST",
-			api+"CONSUMER.CREATE.>", api+"CONSUMER.INFO.*.*", api+"CONSUMER.LIST.*", api+"CONSUMER.NAMES.*", api+"CONSUMER.DELETE.*.*")}
+			api+"CONSUMER.CREATE.>", api+"CONSUMER.INFO.*.*", api+"CONSUMER.LIST.*", api+"CONSUMER.NAMES.*", api+"CONSUMER.DELETE.*.*",
+			api+"STREAM.RESTORE.*", "$JS.SNAPSHOT.RESTORE.>")}
+}
+
+// backup reads whole streams. It is in the core account, since NATS delivers a
+// snapshot in the account of its stream: so whoever has the key can have one
+// delivered to any subject of the mesh (docs/security.md). Restoring is not its: it
+// makes streams, which only the provisioner may.
+func backup() Role {
+	return Role{Name: RoleBackup, Account: AccountCore, For: "`nats backup account`",
+		Uses: to(api+"INFO", api+"STREAM.INFO.*", api+"STREAM.NAMES", api+"STREAM.LIST", api+"STREAM.SNAPSHOT.*", "$JS.SNAPSHOT.ACK.>")}
 }
 
 func system() Role {

@@ -81,7 +81,7 @@ func (a *Authority) path(parts ...string) string {
 // Write makes the keys that are not there and writes every file. It fails with
 // INVALID_CONFIG when the folder cannot be used.
 func (a *Authority) Write() error {
-	for _, folder := range []string{"nats", "keys"} {
+	for _, folder := range []string{"nats", "keys", cliFolder} {
 		if err := os.MkdirAll(a.path(folder), folderMode); err != nil {
 			return unusable(a.Dir, err)
 		}
@@ -106,6 +106,9 @@ func (a *Authority) Write() error {
 	}
 	files := map[string]string{"mesh.yaml": string(text), filepath.Join("nats", "accounts.conf"): a.Mesh().Accounts(users)}
 	if err := a.settings(files); err != nil {
+		return err
+	}
+	if err := a.contexts(files); err != nil {
 		return err
 	}
 	if err := a.server(files); err != nil {

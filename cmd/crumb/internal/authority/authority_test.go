@@ -161,6 +161,9 @@ func TestWrite_ServerAndRolesWithTLS(t *testing.T) {
 	a := open(t, dir, authority.Request{Groups: []string{"demo"}, Providers: []string{"script"}, Hosts: []string{"localhost", "127.0.0.1"}})
 	s := serve(t, dir)
 	for _, r := range a.Mesh().Roles() {
+		if a.Settings(r) == "" {
+			continue // of `nats` only: natscli_test.go
+		}
 		_, who := read(t, dir, r.Name)
 		if _, err := connect(t, s, who); err != nil {
 			t.Errorf("%s: %v", r.Name, err)

@@ -12,9 +12,10 @@
 //	keys/approvals.key     what decisions are signed with, mode 0600
 //	tls/…                  with TLS: an authority, a certificate of the server and of each role
 //	<role>.yaml            for --config of the role's processes
+//	nats-cli/<role>.json   for --context of `nats`
 //	mesh.yaml              the groups and providers it is made for
 //
 // What is there stays: keys and the servers' own configuration are made once. What
-// follows from them (accounts.conf, <role>.yaml) is made again each time; files are
+// follows from them (accounts.conf, <role>.yaml, nats-cli/) is made again each time; files are
 // replaced as a whole.
 package authority

@@ -8,7 +8,8 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/access"
 )
 
-// settings writes a file for --config of each role; paths start at its folder.
+// settings writes a file for --config of each role; paths start at its folder. The
+// system account and backups are not for crumb, but for nats.
 func (a *Authority) settings(files map[string]string) error {
 	key, err := decision.LoadSeed(a.path("keys", "approvals.key"))
 	if err != nil {
@@ -24,12 +25,12 @@ func (a *Authority) settings(files map[string]string) error {
 		verify, trust = append(verify, old), []string{old}
 	}
 	for _, r := range a.Mesh().Roles() {
+		if a.Settings(r) == "" {
+			continue
+		}
 		var b strings.Builder
 		fmt.Fprintf(&b, "# Role %s: %s. Made by `crumb init --auth`; settings of your own go into a copy, or into flags.\n", r.Name, r.For)
-		fmt.Fprintf(&b, "server: %q\nnkey: keys/%s.nk\n", a.plan.Server, r.Name)
-		if !r.System {
-			fmt.Fprintf(&b, "inboxPrefix: %s\n", r.InboxPrefix())
-		}
+		fmt.Fprintf(&b, "server: %q\nnkey: keys/%s.nk\ninboxPrefix: %s\n", a.plan.Server, r.Name, r.InboxPrefix())
 		if r.Restricted() {
 			fmt.Fprintf(&b, "jsApiPrefix: %s\n", access.APIPrefix)
 		}
@@ -52,6 +53,15 @@ func (a *Authority) settings(files map[string]string) error {
 		files[r.Name+".yaml"] = b.String()
 	}
 	return nil
+}
+
+// Settings names the role's file for --config, "" for a role that has none: those of
+// `nats` only.
+func (a *Authority) Settings(r access.Role) string {
+	if r.System || r.Name == access.RoleBackup {
+		return ""
+	}
+	return a.path(r.Name + ".yaml")
 }
 
 func list(key string, values []string) string {

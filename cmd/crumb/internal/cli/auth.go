@@ -3,6 +3,7 @@ package cli
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/authority"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -55,8 +56,15 @@ func (f authFlags) run(i *invocation, t mesh.Topology) error {
 	if a.TLS() && !a.IncludesTLS() {
 		i.say("tls       %s/nats/nats-server.conf does not include tls.conf: add the line `include tls.conf` and restart the servers", f.Auth)
 	}
-	for _, name := range out.Roles {
-		i.say("role      %s: --config %s/%s.yaml", name, f.Auth, name)
+	for _, r := range a.Mesh().Roles() {
+		var ways []string
+		if a.Settings(r) != "" {
+			ways = append(ways, "crumb … --config "+a.Settings(r))
+		}
+		if a.CLI(r) != "" {
+			ways = append(ways, "nats --context "+a.CLI(r)+" …")
+		}
+		i.say("role      %s: %s", r.Name, strings.Join(ways, "; "))
 	}
 	for n, step := range f.next() {
 		i.say("next %d    %s", n+1, step)
