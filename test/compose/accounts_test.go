@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
 	"go.yaml.in/yaml/v3"
 )
@@ -21,21 +20,17 @@ const confFolder = "/etc/crumbmesh"
 
 // accounts makes the folder of accounts with the command that compose.accounts.yaml
 // names, and loads both files.
-func accounts(t *testing.T) (dir string, p *types.Project) {
+func accounts(t *testing.T) (string, *types.Project) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "auth")
-	init := exec.CommandContext(t.Context(), "go", "run", "./cmd/crumb", "init", "--auth", dir, "--dir", "examples/publisher")
-	init.Dir = root
-	if out, err := init.CombinedOutput(); err != nil {
+	dir := filepath.Join(t.TempDir(), "auth")
+	command := exec.CommandContext(t.Context(), "go", "run", "./cmd/crumb", "init", "--auth", dir, "--dir", "examples/publisher")
+	command.Dir = root
+	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("crumb init --auth: %v\n%s", err, out)
 	}
-	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "compose.yaml"), filepath.Join(root, "compose.accounts.yaml")},
-		cli.WithWorkingDirectory(root), cli.WithEnv([]string{"CRUMBMESH_AUTH=" + dir, "CRUMBMESH_USER=1000:1000", "CRUMB_APPROVALS_PUBKEY="}),
-		cli.WithConsistency(true), cli.WithNormalization(true), cli.WithInterpolation(true))
+	p, err := load(t.Context(), []string{filepath.Join(root, "compose.yaml"), filepath.Join(root, "compose.accounts.yaml")},
+		"CRUMBMESH_AUTH="+dir, "CRUMBMESH_USER=1000:1000", "CRUMB_APPROVALS_PUBKEY=")
 	if err != nil {
-		t.Fatal(err)
-	}
-	if p, err = options.LoadProject(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return dir, p

@@ -24,9 +24,10 @@ const (
 // nodes are the NATS servers.
 var nodes = []string{"nats-1", "nats-2", "nats-3"}
 
-// load reads a compose file as `docker compose` does, with the variables of env.
-func load(ctx context.Context, file string, env ...string) (*types.Project, error) {
-	options, err := cli.NewProjectOptions([]string{file}, cli.WithWorkingDirectory(root), cli.WithEnv(env), cli.WithConsistency(true), cli.WithNormalization(true), cli.WithInterpolation(true))
+// load reads compose files, the later over the earlier, as `docker compose` does, with
+// the variables of env.
+func load(ctx context.Context, files []string, env ...string) (*types.Project, error) {
+	options, err := cli.NewProjectOptions(files, cli.WithWorkingDirectory(root), cli.WithEnv(env), cli.WithConsistency(true), cli.WithNormalization(true), cli.WithInterpolation(true))
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func load(ctx context.Context, file string, env ...string) (*types.Project, erro
 
 func project(t *testing.T, env ...string) *types.Project {
 	t.Helper()
-	p, err := load(t.Context(), filepath.Join(root, "compose.yaml"), env...)
+	p, err := load(t.Context(), []string{filepath.Join(root, "compose.yaml")}, env...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestE2E_Compose_FaultsAreFound(t *testing.T) {
 			if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := load(t.Context(), file); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := load(t.Context(), []string{file}); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want a fault that names %s", err, c.want)
 			}
 		})
