@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/crumbmesh/crumbmesh/pkg/client"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
@@ -253,5 +254,23 @@ func TestPoison_NewerRecordWaitsForItsRelease(t *testing.T) {
 		s.Orchestrator()
 		s.WaitEnd("run_1")
 		account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:ok")
+	})
+}
+
+// A request that says its body stands elsewhere is refused: carried out, it would run
+// with no input.
+func TestRequest_DataRefIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.Tools(groupBench, s.counted()...)
+		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
+		s.Orchestrator()
+		s.put(crumbs.RequestSubject("clerk"), `{"runId":"run_1","dataref":{"object":"run_1/`+strings.Repeat("0", 64)+`","bytes":300000}}`, nil)
+		s.WaitEnd("run_1")
+		view, err := client.New(s.Mesh.Conn).RunView(context.Background(), "run_1")
+		if err != nil || view.Error == nil || view.Error.Code != fault.NotAvailable || !strings.Contains(view.Error.Message, "dataref") {
+			t.Errorf("%+v, %v", view.Error, err)
+		}
+		s.want(t, "run_1", "")
 	})
 }

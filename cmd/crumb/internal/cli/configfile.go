@@ -122,7 +122,10 @@ func readConfig(path string) (map[string]configValue, error) {
 		return nil, fault.New(fault.InvalidConfig, "%s: %s", path, yaml.FormatError(err, false, false))
 	}
 	out := map[string]configValue{}
-	for _, doc := range file.Docs {
+	for i, doc := range file.Docs {
+		if i > 0 {
+			return nil, fault.New(fault.InvalidConfig, "%s:%d: a second document: expected one; remove the `---` and what follows", path, doc.Start.Position.Line)
+		}
 		if doc.Body == nil || doc.Body.Type() == ast.NullType {
 			continue
 		}

@@ -69,6 +69,7 @@ func TestConfig_Strict(t *testing.T) {
 		"slots:\n  a: 1\n":                    ":1: slots: expected a text, a number, a boolean or a list of them, got map",
 		"- slots\n":                           "expected settings, one `key: value` a line",
 		"slots: 1\nslots: 2\n":                `"slots" already defined`,
+		"slots: 3\n---\nslots: 2\n":           ":2: a second document: expected one",
 		"slots: many\n":                       "expected a valid 64 bit int",
 		"logLevel: loud\n":                    "must be one of",
 		"slots: {\n":                          "service.yaml",

@@ -224,6 +224,7 @@ func (w *Worker) supported(r *crumbs.RunRequest) error {
 	}{
 		{"session", r.Session != nil}, {"skill", r.Skill != ""}, {"tools", len(r.Tools) > 0}, {"attachments", len(r.Attachments) > 0},
 		{"toolProviderContext", len(r.ToolProviderContext) > 0}, {"principalToken", r.PrincipalToken != ""},
+		{"dataref", r.DataRef != nil}, // a request comes whole
 	} {
 		if field.set {
 			return fault.New(fault.NotAvailable, "run.request field %q is not built in this version; remove it", field.name)

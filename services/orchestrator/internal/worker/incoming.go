@@ -259,6 +259,9 @@ func (w *Worker) decodeRequest(d *mesh.Delivery) (*incoming, error) {
 		in.request = &crumbs.RunRequest{RunID: derived, AgentID: agentID}
 		return in, nil
 	}
+	if in.request.DataRef == nil && e.DataRef != "" {
+		in.request.DataRef = &crumbs.DataRef{Object: e.DataRef} // said in the header only
+	}
 	in.run = in.request.RunID
 	if in.run == "" {
 		in.run = crumbs.RunID(d.Header.Get("Nats-Msg-Id"))
