@@ -37,9 +37,13 @@ type Service struct {
 }
 
 // Stop takes no more requests and returns when those in hand are answered: their
-// callers have no other way to learn what was done.
+// callers have no other way to learn what was done. Without a connection no answer can
+// reach them, and nothing is waited for.
 func (s *Service) Stop() error {
 	err := s.micro.Stop()
+	if !s.conn.NATS.IsConnected() {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), endpointTimeout)
 	defer cancel()
 	if flushed := s.conn.NATS.FlushWithContext(ctx); flushed != nil { // from here on no request comes

@@ -9,6 +9,10 @@ import (
 	"github.com/crumbmesh/crumbmesh/services/approvals/internal/worker"
 )
 
+// GraceDefault is how long crumbs in hand may take when the service stops; what is not
+// done then goes back to another replica at once.
+const GraceDefault = 15 * time.Second
+
 // Config is the configuration of the service. All replicas have the same key.
 type Config struct {
 	// KeyFile is the seed file of the key decisions are signed with; it is read
@@ -20,8 +24,8 @@ type Config struct {
 	// RepublishEvery is how long a decision waits for its human:resumed before it
 	// is published again; 0 = 2 s. The wait doubles up to a minute.
 	RepublishEvery time.Duration `yaml:"republishEvery"`
-	// Grace is how long crumbs in hand may take when the service stops; 0 = until
-	// they are done.
+	// Grace is how long crumbs in hand may take when the service stops; GraceDefault
+	// when 0.
 	Grace time.Duration `yaml:"grace"`
 
 	// Key signs decisions, instead of KeyFile.
@@ -40,6 +44,9 @@ type Config struct {
 func (c Config) complete() (Config, *decision.Verifier, error) {
 	if c.RepublishEvery < 0 || c.Grace < 0 {
 		return c, nil, fault.New(fault.InvalidConfig, "republishEvery and grace: expected no negative duration, got %s and %s", c.RepublishEvery, c.Grace)
+	}
+	if c.Grace == 0 {
+		c.Grace = GraceDefault
 	}
 	if c.RepublishEvery == 0 {
 		c.RepublishEvery = worker.RepublishEvery

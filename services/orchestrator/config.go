@@ -28,6 +28,10 @@ const (
 	DefaultEventCapacity   = 256
 )
 
+// GraceDefault is how long messages in hand may be decided on when the service
+// stops. What is not done then goes back at once: another replica decides it.
+const GraceDefault = 15 * time.Second
+
 // Config of the orchestrator.
 type Config struct {
 	Verify          func(crumbs.Decision) error // checks the signature of a decision; required
@@ -36,6 +40,7 @@ type Config struct {
 	Trace           bool                        // give untraced requests a trace of their own
 	RequestCapacity int
 	EventCapacity   int
+	Grace           time.Duration             // for messages in hand when the service stops; 0 = GraceDefault
 	SweepEvery      time.Duration             // between two looks for messages nobody will be handed; 0 = 30 s
 	Ready           func()                    // called once all loops run
 	At              func(Point, crumbs.RunID) // fault points of tests; nil in production
@@ -54,6 +59,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.EventCapacity == 0 {
 		c.EventCapacity = DefaultEventCapacity
+	}
+	if c.Grace == 0 {
+		c.Grace = GraceDefault
 	}
 	return c, nil
 }

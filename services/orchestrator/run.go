@@ -16,7 +16,7 @@ import (
 )
 
 // Run serves until ctx ends, then drains: it stops pulling and finishes the
-// messages in hand. It fails with TOPOLOGY_MISSING when the streams are not
+// messages in hand, at most Config.Grace. It fails with TOPOLOGY_MISSING when the streams are not
 // there, naming the command that makes them.
 func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	cfg, err := cfg.complete()
@@ -77,9 +77,9 @@ func needed() []string {
 func bind(ctx context.Context, conn *mesh.Conn, cfg Config, w *worker.Worker) ([]*mesh.Loop, error) {
 	var loops []*mesh.Loop
 	for _, c := range []mesh.ConsumeConfig{
-		{Stream: crumbs.StreamRequests, Consumer: mesh.ConsumerRequests, Capacity: cfg.RequestCapacity},
-		{Stream: crumbs.StreamInbox, Consumer: mesh.ConsumerEvents, Capacity: cfg.EventCapacity},
-		{Stream: crumbs.StreamTimers, Consumer: mesh.ConsumerTimers, Capacity: cfg.EventCapacity},
+		{Stream: crumbs.StreamRequests, Consumer: mesh.ConsumerRequests, Capacity: cfg.RequestCapacity, Grace: cfg.Grace},
+		{Stream: crumbs.StreamInbox, Consumer: mesh.ConsumerEvents, Capacity: cfg.EventCapacity, Grace: cfg.Grace},
+		{Stream: crumbs.StreamTimers, Consumer: mesh.ConsumerTimers, Capacity: cfg.EventCapacity, Grace: cfg.Grace},
 	} {
 		l, err := conn.NewLoop(ctx, c, w.Handle)
 		if err != nil {

@@ -142,10 +142,18 @@ func (p *process) attempt(ctx context.Context, service Service) error {
 		},
 		Traced: p.traced,
 	})
-	if flushErr := conn.NATS.FlushTimeout(flushMax); flushErr != nil && err == nil {
+	if flushErr := flush(conn); flushErr != nil && err == nil {
 		p.cfg.Log.Warn("the last acknowledgements may be lost; what they settled is repeated", "error", flushErr)
 	}
 	return err
+}
+
+// flush waits for the server to have the last acknowledgements, when there is one.
+func flush(conn *mesh.Conn) error {
+	if !conn.NATS.IsConnected() {
+		return fault.New(fault.Unavailable, "not connected to NATS")
+	}
+	return conn.NATS.FlushTimeout(flushMax)
 }
 
 func (p *process) ready(conn *mesh.Conn) {

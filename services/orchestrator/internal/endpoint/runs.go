@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,15 +40,20 @@ type Endpoints struct {
 	Full     func() error // QUEUE_FULL while the mesh takes no new runs; nil: it always does
 }
 
-// Serve registers the micro services and returns a func that stops them.
+// Serve registers the micro services and returns a func that stops them, all at once:
+// each may wait for the server's word and for what it has in hand.
 func (e *Endpoints) Serve() (stop func(), err error) {
 	var stops []func() error
 	stop = func() {
+		var all sync.WaitGroup
 		for _, s := range stops {
-			if err := s(); err != nil {
-				e.Conn.Log.Debug("stop endpoints", "error", err)
-			}
+			all.Go(func() {
+				if err := s(); err != nil {
+					e.Conn.Log.Debug("stop endpoints", "error", err)
+				}
+			})
 		}
+		all.Wait()
 	}
 	for _, svc := range []struct {
 		noun, description string
