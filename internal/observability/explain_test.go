@@ -56,7 +56,7 @@ func TestExplain_WhereACallIs(t *testing.T) {
 	f.WaitType("run_1", crumbs.TypeToolCalled)
 	x := explained(t, f, "run_1")
 	w := only(t, x)
-	if w.Kind != crumbs.WaitTool || w.Place != crumbs.PlaceQueue || w.Workers != 0 || w.Pending != 1 || w.Queue != groupDemo || x.Command != "crumb toolexec --group demo --dir DIR" {
+	if w.Kind != crumbs.WaitTool || w.Place != crumbs.PlaceQueue || w.Workers != 0 || w.Pending != 1 || w.Queue != groupDemo || x.Command != "start your worker of group demo" {
 		t.Errorf("queued without workers: %+v; %s", w, x.Command)
 	}
 	hand := f.Tools(groupDemo, slow)

@@ -126,6 +126,10 @@ func (t Tool) Announcement() Announcement {
 // handlerOf is the handler of an agent's exec tool.
 func handlerOf(agent crumbs.AgentID, name string) string { return string(agent) + "/" + name }
 
+// OfProject reports whether a handler is a command of the project, which `crumb
+// toolexec` serves, and no tool of a worker of one's own: those have no slash.
+func OfProject(handler string) bool { return strings.Contains(handler, "/") }
+
 // folderOf is where an exec tool's command runs, relative to the project; ok is
 // false when dir is absolute or leads out of the project.
 func folderOf(agent crumbs.AgentID, dir string) (folder string, ok bool) {

@@ -6,12 +6,22 @@ const EndpointMeshGet = "crumbmesh.mesh.get"
 
 // MeshView answers mesh.get.
 type MeshView struct {
-	At        Time         `json:"at"`        // of this answer
-	Groups    []string     `json:"groups"`    // that the applied project names
-	Providers []string     `json:"providers"` // that the applied agents use
+	At        Time         `json:"at"`              // of this answer
+	Groups    []string     `json:"groups"`          // that the applied project names
+	Providers []string     `json:"providers"`       // that the applied agents use
+	Tools     []MeshTools  `json:"tools,omitempty"` // of the applied agents, by group
 	Workers   []MeshWorker `json:"workers"`
 	Queues    []MeshQueue  `json:"queues"`
 	Dead      MeshDead     `json:"dead"`
+}
+
+// MeshTools are the tools of one group: what kind of worker it needs, and what is
+// not known yet of those.
+type MeshTools struct {
+	Group   string `json:"group"`
+	Exec    int    `json:"exec"`              // commands of the project, which `crumb toolexec` serves
+	Worker  int    `json:"worker"`            // tools of a worker of one's own
+	Unknown int    `json:"unknown,omitempty"` // of Worker: never announced, so that runs with them fail with TOOL_NOT_FOUND
 }
 
 // MeshWorker is a worker that is present.

@@ -225,18 +225,44 @@ func (d *diagnosis) services() {
 	slices.SortStableFunc(d.found, func(a, b Finding) int { return slices.Index(Checks(), a.Check) - slices.Index(Checks(), b.Check) })
 }
 
-// serverOf is the command that serves a consumer.
-func serverOf(consumer string) string {
+// serverOf is the command that serves a consumer, or whose worker does.
+func (d *diagnosis) serverOf(consumer string) string {
 	service, queue, ok := mesh.QueueOf(consumer)
 	switch {
 	case ok && service == mesh.ServiceTools:
-		return "crumb toolexec --group " + queue + " --dir DIR"
+		return d.workerOf(queue)
 	case ok:
 		return "crumb modelgw --provider " + queue
 	case consumer == mesh.ConsumerApprovals:
 		return "crumb approvals"
 	}
 	return "crumb orchestrator"
+}
+
+// workerOf is what serves a group, by the kinds of its tools.
+func (d *diagnosis) workerOf(group string) string {
+	toolexec, own := "crumb toolexec --group "+group+" --dir DIR", "start your worker of group "+group
+	switch t := d.tools(group); {
+	case t.Exec > 0 && t.Worker > 0:
+		return toolexec + ", and " + own
+	case t.Exec > 0:
+		return toolexec
+	case t.Worker > 0:
+		return own
+	}
+	return own + ", or, if its tools are commands of the project, " + toolexec
+}
+
+// tools are those of a group that applied agents have.
+func (d *diagnosis) tools(group string) crumbs.MeshTools {
+	if d.View != nil {
+		for _, t := range d.View.Tools {
+			if t.Group == group {
+				return t
+			}
+		}
+	}
+	return crumbs.MeshTools{Group: group}
 }
 
 func (d *diagnosis) consumers() {
@@ -250,13 +276,13 @@ func (d *diagnosis) consumers() {
 			d.add(CheckConsumers, Broken, fmt.Sprintf("%s is settled up to %d, the stream ends at %d", at, l.AckFloor, last), "the stream lost messages that its consumer saw; the consumer gives out nothing until the stream is there again",
 				"nats consumer rm "+l.Stream+" "+l.Consumer+", then "+repair("consumer "+l.Consumer))
 		case unasked(l):
-			d.add(CheckConsumers, Broken, fmt.Sprintf("%s has %d messages and nobody asks for them", at, l.Pending), "they wait until somebody does"+forAge(known, age), serverOf(l.Consumer))
+			d.add(CheckConsumers, Broken, fmt.Sprintf("%s has %d messages and nobody asks for them", at, l.Pending), "they wait until somebody does"+forAge(known, age), d.serverOf(l.Consumer))
 		case l.Pending > 0 && l.InHand >= l.MaxInHand && l.MaxInHand > 0:
 			d.add(CheckConsumers, Warning, fmt.Sprintf("%s has as many messages in hand as it may (%d), and %d wait", at, l.MaxInHand, l.Pending), "more workers do not help: the limit is the queue's", repair("consumer "+l.Consumer)+"=MAX")
 		case known && ofWorkers && l.Pending == 0 && l.InHand == 0:
 			d.add(CheckConsumers, Warning, fmt.Sprintf("%s gave up a message below its ack floor (%s, sequence %d, %s old)", at, oldest.Subject, oldest.Sequence, age), "it was delivered as often as it may be; the orchestrator moves such messages to the dead letters", "crumb dead list")
 		case known && !ofWorkers && age > serviceAge || known && age > workersAge && l.Pending > 0:
-			d.add(CheckConsumers, Warning, fmt.Sprintf("%s: the oldest message (%s) is %s old", at, oldest.Subject, age), "it is taken more slowly than it fills, or one message is given back again and again", serverOf(l.Consumer))
+			d.add(CheckConsumers, Warning, fmt.Sprintf("%s: the oldest message (%s) is %s old", at, oldest.Subject, age), "it is taken more slowly than it fills, or one message is given back again and again", d.serverOf(l.Consumer))
 		}
 	}
 }
@@ -296,11 +322,15 @@ func (d *diagnosis) workers() {
 		}
 		waits := l.Pending + uint64(l.InHand)
 		if waits > 0 {
-			d.add(CheckWorkers, Broken, fmt.Sprintf("%s %s has %d calls and no live worker", kind, queue, waits), "each call ends at its deadline if nobody starts it", serverOf(l.Consumer))
+			d.add(CheckWorkers, Broken, fmt.Sprintf("%s %s has %d calls and no live worker", kind, queue, waits), "each call ends at its deadline if nobody starts it", d.serverOf(l.Consumer))
+			continue
+		}
+		if unknown := d.tools(queue).Unknown; unknown > 0 && service == mesh.ServiceTools {
+			d.add(CheckWorkers, Warning, fmt.Sprintf("group %s has no worker, and %d of its tools were never announced", queue, unknown), "runs of agents with these tools fail at once with TOOL_NOT_FOUND: a group must have run once before its calls can wait for it", d.serverOf(l.Consumer))
 			continue
 		}
 		if slices.Contains(d.View.Groups, queue) || slices.Contains(d.View.Providers, queue) {
-			d.add(CheckWorkers, Hint, fmt.Sprintf("%s %s has no worker, and no call waits", kind, queue), "its first call waits until one starts; right for a group that is scaled to zero", serverOf(l.Consumer))
+			d.add(CheckWorkers, Hint, fmt.Sprintf("%s %s has no worker, and no call waits", kind, queue), "its first call waits until one starts; right for a group that is scaled to zero", d.serverOf(l.Consumer))
 		}
 	}
 }

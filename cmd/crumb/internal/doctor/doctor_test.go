@@ -130,8 +130,8 @@ func TestDoctor_NobodyWorks(t *testing.T) {
 	}
 	s.Until("the bad control is a dead letter", func() bool { held, _ := s.Stream(crumbs.StreamDead); return held == 1 })
 	found := s.examine()
-	wants(t, found, CheckConsumers, Broken, "crumb toolexec --group demo", "consumer group_demo of TOOLCALLS", "nobody asks")
-	wants(t, found, CheckWorkers, Broken, "crumb toolexec --group demo", "1 calls and no live worker")
+	wants(t, found, CheckConsumers, Broken, "start your worker of group demo", "consumer group_demo of TOOLCALLS", "nobody asks")
+	wants(t, found, CheckWorkers, Broken, "start your worker of group demo", "1 calls and no live worker")
 	wants(t, found, CheckServices, Broken, "crumb approvals", "no approvals answers")
 	wants(t, found, CheckDead, Warning, "crumb dead list", "1 of 1 dead letters are open")
 	s.orchestrator.Stop()
@@ -169,6 +169,43 @@ func TestDoctor_RecordOfANewerRelease(t *testing.T) {
 		return err == nil && r.Problem != nil
 	})
 	wants(t, s.examine(), CheckServices, Broken, "upgrade that process", string(fault.StateTooNew))
+}
+
+// A group whose worker never ran is told apart from one that is scaled to zero: the
+// runs of its agents fail.
+func TestDoctor_GroupThatNeverRan(t *testing.T) {
+	t.Parallel()
+	f := fleet.New(t, meshtest.Start(t, meshtest.WithTopology([]string{group}, []string{"script"})))
+	s := scene{Fleet: f, t: t}
+	f.Gateway()
+	f.Approvals()
+	f.Orchestrator()
+	f.Apply([]string{group}, clerk())
+	wants(t, s.examine(), CheckWorkers, Warning, "start your worker of group demo", "group demo has no worker", "1 of its tools were never announced")
+	f.Tools(group, lookup()).Stop()
+	var found []Finding
+	f.Until("the tool is known", func() bool {
+		found = s.examine()
+		return !slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Warning })
+	})
+	wants(t, found, CheckWorkers, Hint, "start your worker of group demo", "group demo has no worker, and no call waits")
+}
+
+// Who serves a group follows from the kinds of its tools.
+func TestDiagnose_WhoServesAGroup(t *testing.T) {
+	t.Parallel()
+	const toolexec, own = "crumb toolexec --group g --dir DIR", "start your worker of group g"
+	for want, tools := range map[string][]crumbs.MeshTools{
+		toolexec:                  {{Group: "g", Exec: 2}, {Group: "h", Worker: 1}},
+		own:                       {{Group: "g", Worker: 1}},
+		toolexec + ", and " + own: {{Group: "g", Exec: 1, Worker: 1}},
+		own + ", or, if its tools are commands of the project, " + toolexec: nil, // an orchestrator of an older release does not say
+	} {
+		d := diagnosis{Facts: Facts{View: &crumbs.MeshView{Tools: tools}}}
+		if got := d.serverOf(mesh.GroupConsumer("g")); got != want {
+			t.Errorf("%+v: %s, expected %s", tools, got, want)
+		}
+	}
 }
 
 // What cannot be broken on a server of the test is judged from facts.

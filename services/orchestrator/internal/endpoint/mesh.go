@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 )
@@ -23,13 +24,17 @@ func (e *Endpoints) mesh(ctx context.Context, _ json.RawMessage) (any, error) {
 	}
 	v := crumbs.MeshView{At: crumbs.At(time.Now()), Groups: []string{}, Providers: []string{}, Workers: []crumbs.MeshWorker{}, Queues: []crumbs.MeshQueue{}}
 	v.Groups = append(v.Groups, slices.Sorted(maps.Keys(p.Groups))...)
-	providers := map[string]bool{}
+	providers, tools := map[string]bool{}, map[string]crumbs.MeshTools{}
 	for id, revision := range p.Agents {
 		d, err := e.Registry.Definition(ctx, id, revision)
 		if err != nil {
 			return nil, err
 		}
 		providers[d.Model.Provider] = true
+		e.count(tools, d.Tools)
+	}
+	for _, group := range slices.Sorted(maps.Keys(tools)) {
+		v.Tools = append(v.Tools, tools[group])
 	}
 	v.Providers = append(v.Providers, slices.Sorted(maps.Keys(providers))...)
 	present, err := e.Conn.Present(ctx)
@@ -54,6 +59,28 @@ func (e *Endpoints) mesh(ctx context.Context, _ json.RawMessage) (any, error) {
 		}
 	}
 	return v, e.given(ctx, &v.Dead)
+}
+
+// count adds an agent's tools to those of their groups. An exec tool that a worker's
+// tool names, of another agent, is its agent's: toolexec serves it.
+func (e *Endpoints) count(all map[string]crumbs.MeshTools, tools []agent.Tool) {
+	for _, t := range tools {
+		group := t.Group()
+		if group == "" {
+			continue
+		}
+		g := all[group]
+		g.Group = group
+		if agent.OfProject(t.Handler()) {
+			g.Exec++
+		} else {
+			g.Worker++
+			if !e.Registry.Known(group, t.Handler()) {
+				g.Unknown++
+			}
+		}
+		all[group] = g
+	}
 }
 
 // given counts what was given up, and what of it is open: nothing was done about it,

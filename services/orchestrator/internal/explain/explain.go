@@ -155,7 +155,11 @@ func (f Facts) call(c core.Call) crumbs.RunWait {
 		w.Worker, w.Starts = a.Worker, a.Starts
 		return w
 	}
-	f.place(&w, f.Groups[w.Queue], "group", fmt.Sprintf("crumb toolexec --group %s --dir DIR", w.Queue))
+	start := fmt.Sprintf("crumb toolexec --group %s --dir DIR", w.Queue)
+	if e := f.entry(c.Leaf); e != nil && !agent.OfProject(e.Handler) {
+		start = "start your worker of group " + w.Queue
+	}
+	f.place(&w, f.Groups[w.Queue], "group", start)
 	return w
 }
 

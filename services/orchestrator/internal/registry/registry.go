@@ -298,6 +298,12 @@ func (r *Registry) Queues(ctx context.Context) (map[string][]string, error) {
 	return out, nil
 }
 
+// Known reports whether a worker of group ever announced the tool.
+func (r *Registry) Known(group, tool string) bool {
+	_, known := r.lookup(group, tool)
+	return known
+}
+
 func (r *Registry) lookup(group, tool string) (agent.Announcement, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
