@@ -72,3 +72,11 @@ func tlsHint(err error) string {
 	}
 	return ""
 }
+
+// unknown says what to do when the server does not let this process in.
+func (a Access) unknown() string {
+	if a.NKey == "" && a.Creds == "" {
+		return "it has accounts: name the settings of a role with --config DIR/ROLE.yaml, or its key with --nkey (NATS_NKEY), --inbox-prefix and --js-api-prefix (docs/security.md)"
+	}
+	return "it does not know this key: a new or rotated one is believed once every server was reloaded with the new accounts.conf (docs/security.md)"
+}

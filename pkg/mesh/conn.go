@@ -69,7 +69,8 @@ type Conn struct {
 }
 
 // Connect connects to NATS with JetStream. It fails with UNAVAILABLE when no
-// server answers; afterwards it reconnects for ever.
+// server answers, with PERMISSIONS_VIOLATION when the server does not know who this is
+// or does not let it hear answers; afterwards it reconnects for ever.
 func Connect(_ context.Context, cfg ConnectConfig) (*Conn, error) {
 	c := &Conn{Settings: cfg.Settings.orDefault(), Log: cfg.Logger, access: cfg.Access, instance: uuid.NewString()}
 	if c.Log == nil {
@@ -98,10 +99,17 @@ func Connect(_ context.Context, cfg ConnectConfig) (*Conn, error) {
 	if hint := tlsHint(err); hint != "" {
 		return nil, fault.Wrap(fault.InvalidConfig, err, "NATS at %s: %s; %s", redact(server), c.said(err, server), hint)
 	}
+	if errors.Is(err, nats.ErrAuthorization) {
+		return nil, fault.Wrap(fault.PermissionsViolation, err, "NATS at %s lets nobody in like this: %s; %s", redact(server), c.said(err, server), cfg.Access.unknown())
+	}
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "cannot reach NATS at %s: %s; start one with `crumb dev` or name another with --server", redact(server), c.said(err, server))
 	}
 	c.NATS = nc
+	if err := c.hears(); err != nil {
+		nc.Close()
+		return nil, err
+	}
 	c.observe(cfg)
 	if c.JS, err = c.NewJetStream(jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncTimeout(requestTimeout)); err != nil {
 		c.Close()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
 
@@ -32,3 +34,48 @@ func (c *Conn) refuse(violation string) {
 		return true
 	})
 }
+
+// hears fails with PERMISSIONS_VIOLATION when NATS does not let a process that has
+// credentials hear the answers to its requests: before it asks for anything, since what
+// it asks for would be done and its answer lost.
+func (c *Conn) hears() error {
+	if c.access.NKey == "" && c.access.Creds == "" {
+		return nil
+	}
+	sub, err := c.NATS.SubscribeSync(c.NATS.NewInbox())
+	if err == nil {
+		err = c.NATS.FlushTimeout(connectTimeout) // a refusal comes before its answer
+	}
+	if err != nil {
+		return unavailable(err, "the first request")
+	}
+	refused := c.NATS.LastError()
+	if err := sub.Unsubscribe(); err != nil {
+		return unavailable(err, "the first request")
+	}
+	if refused != nil && strings.Contains(strings.ToLower(refused.Error()), "permissions violation") {
+		prefix := c.access.InboxPrefix
+		if prefix == "" {
+			prefix = nats.InboxPrefix[:len(nats.InboxPrefix)-1]
+		}
+		return fault.Wrap(fault.PermissionsViolation, refused, "NATS does not let this role hear answers under %s; name its prefix with --inbox-prefix (_INBOX.ROLE) and that of JetStream with --js-api-prefix, or both and the key with --config DIR/ROLE.yaml (docs/security.md)", prefix)
+	}
+	return nil
+}
+
+// Refused returns PERMISSIONS_VIOLATION instead of an UNAVAILABLE whose reason is that
+// NATS refused this connection something: who asks is told nothing and waits in vain.
+func (c *Conn) Refused(err error, who string) error {
+	if fault.CodeOf(err) != fault.Unavailable || c.violations.Load() == 0 {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hint := ""
+	if c.access.APIPrefix == "" && strings.Contains(c.violation, jetstreamAPI) {
+		hint = "; in an account of its own JetStream is under another prefix: name it with --js-api-prefix"
+	}
+	return fault.Wrap(fault.PermissionsViolation, err, "NATS refused it: %s; this is for the role %s: --config DIR/%s.yaml%s (docs/security.md)", c.violation, who, who, hint)
+}
+
+const jetstreamAPI = "$JS.API."

@@ -179,13 +179,29 @@ func TestWrite_ServerAndRolesWithTLS(t *testing.T) {
 	}
 	_, who = read(t, dir, access.RoleClient)
 	for want, change := range map[string]func(a mesh.Access) mesh.Access{
-		"--tls-ca":                func(a mesh.Access) mesh.Access { a.CA = ""; return a },
-		"--tls-cert":              func(a mesh.Access) mesh.Access { a.Cert, a.Key = "", ""; return a },
-		"Authorization Violation": func(a mesh.Access) mesh.Access { a.NKey = ""; return a },
+		"--tls-ca":       func(a mesh.Access) mesh.Access { a.CA = ""; return a },
+		"--tls-cert":     func(a mesh.Access) mesh.Access { a.Cert, a.Key = "", ""; return a },
+		"--nkey":         func(a mesh.Access) mesh.Access { a.NKey = ""; return a },
+		"--inbox-prefix": func(a mesh.Access) mesh.Access { a.InboxPrefix = ""; return a },
 	} {
 		if _, err := connect(t, s, change(who)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
+	}
+	// Who is nobody, or hears no answer, is told so, not to start a server.
+	for _, change := range []func(a mesh.Access) mesh.Access{func(a mesh.Access) mesh.Access { a.NKey = ""; return a }, func(a mesh.Access) mesh.Access { a.InboxPrefix = "_INBOX.operator"; return a }} {
+		if _, err := connect(t, s, change(who)); fault.CodeOf(err) != fault.PermissionsViolation || strings.Contains(err.Error(), "crumb dev") {
+			t.Errorf("got %v", err)
+		}
+	}
+	// Who asks JetStream under the wrong name waits in vain, and is told why.
+	unnamed := who
+	unnamed.APIPrefix = ""
+	if conn, err = connect(t, s, unnamed); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Server(t.Context()); fault.CodeOf(conn.Refused(err, access.RoleOperator)) != fault.PermissionsViolation || !strings.Contains(conn.Refused(err, access.RoleOperator).Error(), "--js-api-prefix") {
+		t.Errorf("JetStream under another name: %v", conn.Refused(err, access.RoleOperator))
 	}
 	// Who may not ask is told at once, not after the time of a request.
 	conn, err = connect(t, s, who)

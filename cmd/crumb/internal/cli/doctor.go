@@ -7,6 +7,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/render"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh/access"
 )
 
 type doctorCommand struct{}
@@ -51,6 +52,7 @@ func (i *invocation) examine() (found []doctor.Finding, reached bool, err error)
 		if f, err = doctor.Examine(i.ctx, conn); err == nil {
 			return doctor.Diagnose(f), f.Server.JetStream, nil
 		}
+		err = conn.Refused(err, access.RoleOperator)
 	}
 	if fault.CodeOf(err) != fault.Unavailable {
 		return nil, false, err

@@ -14,6 +14,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh/access"
 )
 
 type initCommand struct {
@@ -56,7 +57,7 @@ func keeping(s mesh.Settings) kept {
 }
 
 // Run makes the topology.
-func (cmd initCommand) Run(i *invocation) error {
+func (cmd initCommand) Run(i *invocation) (err error) {
 	topology, err := cmd.topology(i)
 	if err != nil {
 		return err
@@ -75,6 +76,7 @@ func (cmd initCommand) Run(i *invocation) error {
 		return err
 	}
 	defer conn.Close()
+	defer func() { err = conn.Refused(err, access.RoleProvisioner) }()
 	found, err := cmd.settle(i, conn)
 	if err != nil {
 		return err

@@ -138,7 +138,7 @@ func (d *diagnosis) topology() {
 		}
 	}
 	if len(d.Streams) == 0 && len(d.Drift) > 0 && d.because("sizes of streams") == nil {
-		d.add(CheckTopology, Broken, "there is no mesh on this server: none of its streams is there", "what is sent there is refused", initCommand)
+		d.add(CheckTopology, Broken, "there is no mesh on this server: none of its streams is there", "what is sent there is refused; but a mesh that had no accounts until now is still in the account $G, and a new one would be a second, empty one", "a new mesh: crumb init. One that got accounts: do not; restore it into them (docs/operations.md, \"Accounts for a mesh that has none\")")
 		return
 	}
 	for _, one := range d.Drift {
