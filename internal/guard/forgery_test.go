@@ -115,6 +115,7 @@ func forgeries() []forgery {
 		{"other agents", crumbs.EndpointAgentsApply, `{}`, except(access.RoleOperator)},
 		{"a redrive", crumbs.EndpointDeadRedrive, `{"id":1}`, except(access.RoleOperator)},
 		{"an outcome by hand", crumbs.EndpointDeadAnswer, `{"id":1}`, except(access.RoleOperator)},
+		{"a letter closed by hand", crumbs.EndpointDeadClose, `{"id":1}`, except(access.RoleOperator)},
 		{"a start", crumbs.EndpointRunsStart, `{"agentId":"clerk"}`, except(access.RoleClient)},
 		{"a cancel by the endpoint", crumbs.EndpointRunsCancel, `{"runId":"run_1"}`, except(access.RoleClient, access.RoleOperator)},
 		{"an answer in another's inbox", "_INBOX.orchestrator.x.y", `{}`, except()},

@@ -108,7 +108,7 @@ var catalogue = []Entry{
 	{CredentialMissing, "A variable that a tool file names in `env` is not set, or empty, where the tool runs.", "Set it in the environment of the process that serves the tool, for exec tools that of `crumb dev`, and start it again; or take it off `env`."},
 	{DeadLetterNotFound, "No dead letter of that id is kept.", "`crumb dead list` shows the ids; letters are kept 30 days."},
 	{RedriveRefused, "What lies in the dead letter cannot be worked on again as it is.", "The message says why, and what can be done instead."},
-	{RunEnded, "The run has ended: nothing of it can be redriven or answered any more.", "Start another run; `crumb runs get RUN` shows how this one ended."},
+	{RunEnded, "The run has ended: nothing of it can be redriven or answered any more.", "Start another run; `crumb runs get RUN` shows how this one ended. A dead letter of it can be closed: `crumb dead close ID --reason TEXT`."},
 	{CallSettled, "The call has its outcome, or is at another attempt by now.", "None: the message says what became of it; the run's crumbs have the outcome (`crumb watch RUN`)."},
 	{CallStarted, "The attempt of the call had started, so another one or an outcome by hand may contradict what it does.", "Look at the system the tool acts on; then repeat the command with `--force`."},
 }
