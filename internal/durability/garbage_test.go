@@ -274,3 +274,22 @@ func TestRequest_DataRefIsRefused(t *testing.T) {
 		s.want(t, "run_1", "")
 	})
 }
+
+// A letter whose body names a value that never was is shown as it came.
+func TestDead_BrokenDataRefIsShown(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Orchestrator()
+		subject := crumbs.ToolResultSubject(groupBench, "run_x.1.0", 1)
+		body := `{"runId":"run_x","dataref":{"object":"nothing","bytes":5}}`
+		s.put(subject, body, nil)
+		s.kept(subject, fault.InvalidMessage)
+		var page crumbs.DeadPage
+		if err := s.ask(crumbs.EndpointDeadList, crumbs.DeadList{}, &page); err != nil || len(page.Letters) != 1 {
+			t.Fatal(page, err)
+		}
+		var shown json.RawMessage
+		if err := s.ask(crumbs.EndpointDeadGet, crumbs.DeadGet{ID: page.Letters[0].ID}, &shown); err != nil || !strings.Contains(string(shown), "nothing") {
+			t.Errorf("%s, %v", shown, err)
+		}
+	})
+}

@@ -164,10 +164,12 @@ func (e *Endpoints) dead(ctx context.Context, id uint64) (*mesh.Stored, crumbs.D
 	}
 	l := letter(*s)
 	whole, err := e.Conn.Blobs(crumbs.DeadArea(s.Subject)).CheckOut(ctx, s.Data)
-	if err != nil {
+	switch {
+	case err == nil:
+		s.Data, l.Bytes = whole, int64(len(whole))
+	case fault.CodeOf(err) == fault.Unavailable:
 		return nil, l, err
-	}
-	s.Data, l.Bytes = whole, int64(len(whole))
+	} // what names no value, or one that is gone, is shown and edited as it came
 	return s, l, nil
 }
 

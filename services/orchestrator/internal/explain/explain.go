@@ -198,7 +198,7 @@ func (f Facts) place(w *crumbs.RunWait, q Queue, kind, start string) {
 	default:
 		w.Place = crumbs.PlaceNowhere
 		w.Advice = fmt.Sprintf("%s has neither a message in %s %s nor a start: it may be on its way; if not, its deadline ends it at %s", call, kind, w.Queue, clock(w.Until))
-		w.Command = fmt.Sprintf("crumb dead redrive --run %s", f.State.Run.ID)
+		w.Command = fmt.Sprintf("crumb dead redrive %s", w.CallID)
 	}
 }
 
