@@ -52,8 +52,11 @@ func forms(value string) []string {
 		out = append(out, once)
 		out = append(out, escaped(once)...)
 	}
-	for _, u := range []string{url.QueryEscape(value), url.PathEscape(value)} {
-		out = append(out, u, lowerEscapes(u))
+	query, path := url.QueryEscape(value), url.PathEscape(value)
+	component := strings.ReplaceAll(query, "+", "%20") // what other languages make of a space
+	for _, u := range []string{query, component, path} {
+		whole := strings.ReplaceAll(u, "%2F", "/") // of a whole path
+		out = append(out, u, lowerEscapes(u), whole, lowerEscapes(whole))
 	}
 	raw := []byte(value)
 	out = append(out, hex.EncodeToString(raw), strings.ToUpper(hex.EncodeToString(raw)))

@@ -34,7 +34,7 @@ const nasty = "p\"a\\s/s<w>&o+r d=\t\u00e9\u2028%2F"
 // results and error messages.
 func TestMasker_F159_FindsEveryForm(t *testing.T) {
 	t.Parallel()
-	for _, value := range []string{"s3cr3t-canary", nasty, "4111111111111111"} {
+	for _, value := range []string{"s3cr3t-canary", nasty, "4111111111111111", "sk/Abc+Def"} {
 		m := book(t, "TOKEN", value).Masker()
 		quoted, err := json.Marshal(value)
 		if err != nil {
@@ -46,7 +46,8 @@ func TestMasker_F159_FindsEveryForm(t *testing.T) {
 		}
 		for form, text := range map[string]string{
 			"raw": value, "JSON": string(quoted), "JSON in JSON": string(twice), "Go": strconv.Quote(value),
-			"query": url.QueryEscape(value), "path": url.PathEscape(value), "lower query": strings.ToLower(url.QueryEscape(value)),
+			"query": url.QueryEscape(value), "path": url.PathEscape(value), "component": strings.ReplaceAll(url.QueryEscape(value), "+", "%20"),
+			"whole path": strings.NewReplacer("+", "%20", "%2F", "/").Replace(url.QueryEscape(value)), "lower query": strings.ToLower(url.QueryEscape(value)),
 			"hex": hex.EncodeToString([]byte(value)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(value))),
 			"base64": base64.StdEncoding.EncodeToString([]byte(value)), "base64 url": base64.RawURLEncoding.EncodeToString([]byte(value)),
 		} {
