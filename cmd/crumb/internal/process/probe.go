@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,9 @@ type Probes struct {
 // Listen serves the probes; a nil page leaves /metrics out. It fails with
 // INVALID_CONFIG when the address cannot be listened on.
 func Listen(address string, health func() error, page http.Handler) (*Probes, error) {
+	if _, port, err := net.SplitHostPort(address); err != nil || !isPort(port) {
+		return nil, fault.New(fault.InvalidConfig, "--http %q: expected HOST:PORT like 127.0.0.1:8480, or an empty text for none", address)
+	}
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidConfig, err, "--http %s: %v; another process may have it: choose another address", address, err)
@@ -29,6 +33,11 @@ func Listen(address string, health func() error, page http.Handler) (*Probes, er
 	p := &Probes{Address: l.Addr().String(), server: &http.Server{Handler: probeHandler(health, page), ReadTimeout: probeTimeout, WriteTimeout: probeTimeout}}
 	go func() { _ = p.server.Serve(l) }() // ends with Close
 	return p, nil
+}
+
+func isPort(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 16)
+	return err == nil
 }
 
 // Close stops listening.

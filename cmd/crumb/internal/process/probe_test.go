@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -33,5 +34,16 @@ func TestProbe_ReadyIsNotLive(t *testing.T) {
 	}
 	if code, _ := ask("/metrics"); code != http.StatusNotFound {
 		t.Errorf("/metrics: %d, expected 404: there are none", code)
+	}
+}
+
+// An address that is none is told as such, not as one that is taken.
+func TestListen_AddressThatIsNone(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"nonsense", "127.0.0.1:99999", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:-1"} {
+		_, err := Listen(address, func() error { return nil }, nil)
+		if fault.CodeOf(err) != fault.InvalidConfig || !strings.Contains(err.Error(), "expected HOST:PORT") {
+			t.Errorf("%s: %v", address, err)
+		}
 	}
 }
