@@ -131,9 +131,10 @@ type ToolResulted struct {
 	Base
 	ToolCallID CallID          `json:"toolCallId"`
 	ToolName   string          `json:"toolName"`
+	Attempt    int             `json:"attempt,omitempty"` // that ended so; 0 in a crumb of a release that did not say
 	Result     json.RawMessage `json:"result"`
 	DurationMs int64           `json:"durationMs"`
-	Deltas     int             `json:"deltas"`
+	Deltas     int             `json:"deltas"` // of this attempt
 	Worker     string          `json:"worker,omitempty"`
 	Files      []File          `json:"files,omitempty"`
 	By         *Principal      `json:"by,omitempty"`     // who supplied the outcome in the worker's place
@@ -145,10 +146,11 @@ type ToolErrored struct {
 	Base
 	ToolCallID CallID       `json:"toolCallId"`
 	ToolName   string       `json:"toolName"`
+	Attempt    int          `json:"attempt,omitempty"` // that ended so; 0 in a crumb of a release that did not say
 	Error      *fault.Error `json:"error"`
 	Outcome    Outcome      `json:"outcome"`
 	DurationMs int64        `json:"durationMs"`
-	Deltas     int          `json:"deltas"`
+	Deltas     int          `json:"deltas"` // of this attempt
 	Worker     string       `json:"worker,omitempty"`
 	By         *Principal   `json:"by,omitempty"`     // who supplied the outcome in the worker's place
 	Reason     string       `json:"reason,omitempty"` // why they did

@@ -184,7 +184,7 @@ func TestFollow_O1_O2_DeltasAreMerged(t *testing.T) {
 	a.partial(3, call, 1, 0)
 	a.partial(3, call, 2, 0)
 	live.want(want[4:7]...)
-	a.crumb(crumbs.TypeToolResulted, map[string]any{"toolCallId": call, "deltas": 1})
+	a.crumb(crumbs.TypeToolResulted, map[string]any{"toolCallId": call, "attempt": 2, "deltas": 1})
 	a.crumb(crumbs.TypeStepEnd, map[string]any{"attempt": 1, "step": 2, "deltas": 2}) // they are lost
 	a.crumbs(crumbs.TypeRunEnded)
 	live.want(want[7:]...)
@@ -456,4 +456,20 @@ func TestFollow_SaysWhyItCannot(t *testing.T) {
 		m.Conn.Close()
 		_ = follow(t, m.Conn, jscrumbs.FollowConfig{Run: "run_1"}).fails(fault.Unavailable)
 	})
+}
+
+// A closing crumb of a tool call names the attempt whose deltas it counts; those
+// of one that was given up do not stand for them.
+func TestFollow_ClosingCrumbNamesItsAttempt(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t)
+	a := newAuthor(t, m.Conn, "run_1")
+	call := crumbs.ToolCallID(a.run, 1, 0)
+	a.crumbs(crumbs.TypeToolCalled)
+	a.partial(1, call, 1, 0)
+	a.crumb(crumbs.TypeToolErrored, map[string]any{"toolCallId": call, "attempt": 2, "deltas": 1}) // its one is lost
+	a.crumbs(crumbs.TypeRunEnded)
+	f := follow(t, m.Conn, jscrumbs.FollowConfig{Run: a.run, Deltas: true})
+	f.want("1 tool:call", "1 tool:result:partial 0", "2 tool:error -1", "3 agent:run:end")
+	f.ends()
 }

@@ -30,6 +30,7 @@ type Item struct {
 	Pending uint64
 
 	call   call // that the delta belongs to or the crumb closes
+	closes int  // attempt of a tool call whose deltas the closing crumb counts; 0: it does not say
 	deltas int  // that the closing crumb counts
 }
 
@@ -38,7 +39,7 @@ type Item struct {
 func (i Item) Decode(into any) error { return crumbs.Decode(i.Type, i.Raw, into) }
 
 // call names what a delta belongs to: one attempt of a step's model call, or a
-// tool call with all its attempts, since their one closing crumb has no attempt.
+// tool call with all its attempts, since one crumb closes them all.
 type call struct {
 	step, attempt int
 	tool          crumbs.CallID
@@ -81,7 +82,7 @@ func readItem(subject string, body json.RawMessage) (Item, error) {
 		item.call, item.deltas = call{step: c.Step, attempt: c.Attempt}, c.Deltas
 		want = crumbs.CrumbSubject(c.AgentID, c.RunID, c.Type)
 	case crumbs.TypeToolResulted, crumbs.TypeToolErrored:
-		item.call, item.deltas = call{tool: c.ToolCallID}, c.Deltas
+		item.call, item.closes, item.deltas = call{tool: c.ToolCallID}, c.Attempt, c.Deltas
 		want = crumbs.CrumbSubject(c.AgentID, c.RunID, c.Type)
 	default:
 		want = crumbs.CrumbSubject(c.AgentID, c.RunID, c.Type)

@@ -231,16 +231,31 @@ func (a *attempt) first() int {
 	return first
 }
 
-// missing is how many deltas of those a closing crumb counts did not come. A crumb
-// that closes a tool call counts those of the last attempt but does not name it,
-// so the last that came is taken for it.
+// missing is how many deltas of those a closing crumb counts did not come.
 func (m *merge) missing(i Item) int {
 	came := 0
-	if s := m.stream(i.call); s != nil && len(s.attempts) > 0 {
-		a := s.attempts[len(s.attempts)-1]
+	if a := m.counted(i); a != nil {
 		came = a.passed + len(a.items)
 	}
 	return max(0, i.deltas-came)
+}
+
+// counted is what came of the attempt whose deltas a closing crumb counts, nil
+// when nothing did. A crumb that does not name the attempt of its tool call is of
+// a release before the field: the last one that came is taken for it.
+func (m *merge) counted(i Item) *attempt {
+	s := m.stream(i.call)
+	if s == nil || len(s.attempts) == 0 {
+		return nil
+	}
+	if i.closes == 0 {
+		return s.attempts[len(s.attempts)-1]
+	}
+	at := slices.IndexFunc(s.attempts, func(a *attempt) bool { return a.number == i.closes })
+	if at < 0 {
+		return nil
+	}
+	return s.attempts[at]
 }
 
 // holds reports whether more deltas should be there before a closing crumb. As

@@ -102,6 +102,13 @@ func result(seq uint64, tool crumbs.CallID, deltas int) Item {
 	return Item{Base: crumbs.Base{Type: crumbs.TypeToolResulted, Seq: seq}, call: call{tool: tool}, deltas: deltas}
 }
 
+// resultOf names the attempt whose deltas it counts.
+func resultOf(seq uint64, tool crumbs.CallID, attempt, deltas int) Item {
+	i := result(seq, tool, deltas)
+	i.closes = attempt
+	return i
+}
+
 func TestMerge_Order(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -132,7 +139,13 @@ func TestMerge_Order(t *testing.T) {
 		{name: "attempts of a model call", feed: func(s *script) {
 			s.crumbs(plain(1)).deltas(text(1, 1, 0), text(2, 2, 0)).crumbs(stepEnd(2, 1, 1)).deltas(text(2, 2, 1)).crumbs(stepEnd(3, 2, 2))
 		}, want: []string{"1", "m1:0", "2", "m2:0", "m2:1", "3"}},
-		{name: "attempts of a tool call: the last one counts", feed: func(s *script) {
+		{name: "attempts of a tool call: the one that the crumb names counts", feed: func(s *script) {
+			s.crumbs(plain(1)).deltas(partial(1, "a", 1, 0), partial(1, "a", 1, 1)).crumbs(resultOf(2, "a", 2, 2)).deltas(partial(1, "a", 2, 1), partial(1, "a", 2, 0))
+		}, want: []string{"1", "a:1.0", "a:1.1", "a:2.0", "a:2.1", "2"}},
+		{name: "and what did not come of that one is missing", feed: func(s *script) {
+			s.crumbs(plain(1)).deltas(partial(1, "a", 1, 0), partial(1, "a", 1, 1)).crumbs(resultOf(2, "a", 2, 2)).wait()
+		}, want: []string{"1", "a:1.0", "a:1.1", "2-2"}},
+		{name: "attempts of a tool call: the last one counts if none is named", feed: func(s *script) {
 			s.crumbs(plain(1)).deltas(partial(1, "a", 1, 0), partial(1, "a", 1, 2), partial(1, "a", 2, 0), partial(1, "a", 1, 1)).crumbs(result(2, "a", 2)).wait()
 		}, want: []string{"1", "a:1.0", "a:1.2", "a:2.0", "2-1"}},
 		{name: "parallel calls", feed: func(s *script) {

@@ -133,11 +133,11 @@ func toolCalled(c crumbs.ToolCalled) string {
 }
 
 func toolResulted(c crumbs.ToolResulted) string {
-	return join(call(c.ToolCallID, c.ToolName), Value(c.Result), note(Duration(c.DurationMs), partials(c.Deltas)))
+	return join(call(c.ToolCallID, c.ToolName), Value(c.Result), note(attempt(c.Attempt), Duration(c.DurationMs), partials(c.Deltas)))
 }
 
 func toolErrored(c crumbs.ToolErrored) string {
-	return join(call(c.ToolCallID, c.ToolName), Failure(c.Error), note(OneLine(string(c.Outcome)), Duration(c.DurationMs), partials(c.Deltas)))
+	return join(call(c.ToolCallID, c.ToolName), Failure(c.Error), note(OneLine(string(c.Outcome)), attempt(c.Attempt), Duration(c.DurationMs), partials(c.Deltas)))
 }
 
 func toolBlocked(c crumbs.ToolBlocked) string {
@@ -191,6 +191,14 @@ func tokens(u *crumbs.Usage) string {
 		return ""
 	}
 	return fmt.Sprintf("%d+%d tokens", u.InputTokens, u.OutputTokens)
+}
+
+// attempt tells of one that was not the first.
+func attempt(n int) string {
+	if n <= 1 {
+		return ""
+	}
+	return "attempt " + strconv.Itoa(n)
 }
 
 func partials(n int) string {

@@ -202,7 +202,7 @@ func (d *decision) callResult(r *crumbs.ToolResult) bool {
 		if len(result) == 0 {
 			result = json.RawMessage("null")
 		}
-		d.results = append(d.results, &crumbs.ToolResulted{Base: d.base(crumbs.TypeToolResulted), ToolCallID: c.ID, ToolName: c.Leaf, Result: result,
+		d.results = append(d.results, &crumbs.ToolResulted{Base: d.base(crumbs.TypeToolResulted), ToolCallID: c.ID, ToolName: c.Leaf, Attempt: c.Attempt, Result: result,
 			DurationMs: r.DurationMs, Deltas: r.Deltas, Worker: r.Worker, Files: r.Files})
 		d.settle(c, crumbs.OutcomeOK, result)
 	} else {
@@ -237,7 +237,7 @@ func reported(r *crumbs.ToolResult) (crumbs.Outcome, *fault.Error) {
 // settleError settles a call that was sent and did not end ok; r is nil when no
 // worker reported.
 func (d *decision) settleError(c *Call, outcome crumbs.Outcome, cause *fault.Error, r *crumbs.ToolResult) {
-	crumb := &crumbs.ToolErrored{Base: d.base(crumbs.TypeToolErrored), ToolCallID: c.ID, ToolName: c.Leaf, Error: cause, Outcome: outcome,
+	crumb := &crumbs.ToolErrored{Base: d.base(crumbs.TypeToolErrored), ToolCallID: c.ID, ToolName: c.Leaf, Attempt: c.Attempt, Error: cause, Outcome: outcome,
 		DurationMs: d.since(c.SentAt)}
 	if r != nil {
 		crumb.DurationMs, crumb.Deltas, crumb.Worker = r.DurationMs, r.Deltas, r.Worker

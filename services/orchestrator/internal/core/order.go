@@ -65,7 +65,7 @@ func (d *decision) answer(c *Call, o *crumbs.RunOrder) {
 		if len(result) == 0 {
 			result = json.RawMessage("null")
 		}
-		d.results = append(d.results, &crumbs.ToolResulted{Base: d.base(crumbs.TypeToolResulted), ToolCallID: c.ID, ToolName: c.Leaf, Result: result,
+		d.results = append(d.results, &crumbs.ToolResulted{Base: d.base(crumbs.TypeToolResulted), ToolCallID: c.ID, ToolName: c.Leaf, Attempt: c.Attempt, Result: result,
 			DurationMs: d.since(c.SentAt), By: o.By, Reason: reason})
 		d.settle(c, crumbs.OutcomeOK, result)
 		d.advance()
@@ -75,7 +75,7 @@ func (d *decision) answer(c *Call, o *crumbs.RunOrder) {
 	if cause.Code == fault.OutcomeUnknown {
 		outcome = crumbs.OutcomeUnknown
 	}
-	d.results = append(d.results, &crumbs.ToolErrored{Base: d.base(crumbs.TypeToolErrored), ToolCallID: c.ID, ToolName: c.Leaf, Error: cause, Outcome: outcome,
+	d.results = append(d.results, &crumbs.ToolErrored{Base: d.base(crumbs.TypeToolErrored), ToolCallID: c.ID, ToolName: c.Leaf, Attempt: c.Attempt, Error: cause, Outcome: outcome,
 		DurationMs: d.since(c.SentAt), By: o.By, Reason: reason})
 	d.settle(c, outcome, errorOutput(cause))
 	d.advance()
