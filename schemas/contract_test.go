@@ -40,6 +40,8 @@ func goTypes() map[string]reflect.Type {
 		crumbs.TypeToolBlocked:   reflect.TypeFor[crumbs.ToolBlocked](),
 		crumbs.TypeHumanRequired: reflect.TypeFor[crumbs.HumanRequired](),
 		crumbs.TypeHumanResumed:  reflect.TypeFor[crumbs.HumanResumed](),
+		crumbs.TypeHookErrored:   reflect.TypeFor[crumbs.HookErrored](),
+		crumbs.TypeFileGenerated: reflect.TypeFor[crumbs.FileGenerated](),
 
 		crumbs.TypeTextDelta:      reflect.TypeFor[crumbs.TextDelta](),
 		crumbs.TypeReasoningDelta: reflect.TypeFor[crumbs.TextDelta](),
@@ -54,6 +56,9 @@ func goTypes() map[string]reflect.Type {
 // type.
 func endpointTypes() map[string]reflect.Type {
 	return map[string]reflect.Type{
+		"hook.input":  reflect.TypeFor[crumbs.HookInput](),
+		"hook.answer": reflect.TypeFor[crumbs.HookAnswer](),
+
 		"mesh.view":      reflect.TypeFor[crumbs.MeshView](),
 		"runs.get":       reflect.TypeFor[crumbs.RunGet](),
 		"runs.explained": reflect.TypeFor[crumbs.RunExplained](),

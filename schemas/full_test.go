@@ -146,7 +146,13 @@ func words() map[string]string {
 		"ToolResulted.ToolName": "tool_read", "ToolErrored.ToolName": "tool_read", "ToolBlocked.Reason": "limit",
 		"HumanRequired.Kind": "approval", "HumanRequired.ToolName": "tool_read", "HumanRequired.Tool": "tool:read", "HumanRequired.ArgsHash": sampleHash,
 		"HumanResumed.Kind": "approval", "HumanResumed.ToolName": "tool_read", "HumanResumed.Outcome": "edited",
-		"ResultPartial.ToolName": "tool_read",
+		"ResultPartial.ToolName": "tool_read", "Prefix.Hash": sampleHash,
+		"ToolResulted.Hook": "audit", "ToolErrored.Hook": "audit",
+		"HookErrored.Hook": "audit", "HookErrored.Point": "afterRun", "HookErrored.Scope": "tool", "HookErrored.ToolName": "tool_read",
+		"FileGenerated.ToolName": "tool_read",
+		"HookInput.Scope":        "tool", "HookInput.Skill": "cite", "HookInput.Tool": "tool:read", "HookInput.ToolName": "tool_read",
+		"HookCheckpoint.Kind": "approval", "HookCheckpoint.ToolName": "tool_read", "HookCheckpoint.Tool": "tool:read",
+		"HookAnswer.Action": "recover",
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 	TypeToolBlocked   = "tool:blocked"
 	TypeHumanRequired = "human:required"
 	TypeHumanResumed  = "human:resumed"
+	TypeHookErrored   = "hook:error"
+	TypeFileGenerated = "file:generated"
 )
 
 // Types of deltas: live only, on DELTAS, numbered inside the crumb that closes
@@ -31,11 +33,12 @@ const (
 	TypeResultPartial  = "tool:result:partial"
 )
 
-// CrumbTypes lists the durable types: of the run, its steps, its calls and its
-// questions.
+// CrumbTypes lists the durable types: of the run, its steps, its calls, its
+// questions, hooks and files. A tool:result:partial is durable when its tool keeps
+// partials.
 func CrumbTypes() []string {
 	return []string{TypeRunStarted, TypeRunEnded, TypeAgentError, TypeStepEnd, TypeToolCalled,
-		TypeToolResulted, TypeToolErrored, TypeToolBlocked, TypeHumanRequired, TypeHumanResumed}
+		TypeToolResulted, TypeToolErrored, TypeToolBlocked, TypeHumanRequired, TypeHumanResumed, TypeHookErrored, TypeFileGenerated, TypeResultPartial}
 }
 
 // DeltaTypes lists the live types.
@@ -113,6 +116,7 @@ type StepEnd struct {
 	DurationMs   int64        `json:"durationMs"`
 	Error        *fault.Error `json:"error,omitempty"`
 	RetryAt      *Time        `json:"retryAt,omitempty"`
+	PrefixKept   *bool        `json:"prefixKept,omitempty"` // the prompt began with the whole prompt of the step before it, byte for byte
 }
 
 // ToolCalled says that a call was sent to its group.
@@ -137,6 +141,7 @@ type ToolResulted struct {
 	Deltas     int             `json:"deltas"` // of this attempt
 	Worker     string          `json:"worker,omitempty"`
 	Files      []File          `json:"files,omitempty"`
+	Hook       string          `json:"hook,omitempty"`   // that gave the result in the tool's place: a short circuit, or a recovery
 	By         *Principal      `json:"by,omitempty"`     // who supplied the outcome in the worker's place
 	Reason     string          `json:"reason,omitempty"` // why they did
 }
@@ -152,6 +157,7 @@ type ToolErrored struct {
 	DurationMs int64        `json:"durationMs"`
 	Deltas     int          `json:"deltas"` // of this attempt
 	Worker     string       `json:"worker,omitempty"`
+	Hook       string       `json:"hook,omitempty"`   // that replaced the error
 	By         *Principal   `json:"by,omitempty"`     // who supplied the outcome in the worker's place
 	Reason     string       `json:"reason,omitempty"` // why they did
 }
@@ -164,6 +170,7 @@ const (
 	BlockedLimit       = "limit"
 	BlockedLoop        = "loop"
 	BlockedBudget      = "budget"
+	BlockedHook        = "hook" // a beforeRun hook failed, or left arguments that may not run
 )
 
 // LimitHit names the limit that blocked a call.
@@ -234,6 +241,28 @@ type HumanResumed struct {
 	Reason       string          `json:"reason,omitempty"`
 	By           *Principal      `json:"by,omitempty"`
 	WaitedMs     int64           `json:"waitedMs"`
+}
+
+// HookErrored says that a hook failed after all its attempts. What it was called
+// for failed with it, unless the hook is advisory.
+type HookErrored struct {
+	Base
+	Hook       string       `json:"hook"`
+	Point      string       `json:"point"`
+	Scope      string       `json:"scope"`
+	ToolCallID CallID       `json:"toolCallId,omitempty"` // scope tool and task
+	ToolName   string       `json:"toolName,omitempty"`
+	Error      *fault.Error `json:"error"`
+	Attempts   int          `json:"attempts"`
+	Advisory   bool         `json:"advisory,omitempty"`
+}
+
+// FileGenerated names a file that a model or a tool made.
+type FileGenerated struct {
+	Base
+	File       File   `json:"file"`
+	ToolCallID CallID `json:"toolCallId,omitempty"` // of the tool that stored it; absent when the model made it
+	ToolName   string `json:"toolName,omitempty"`
 }
 
 // DeltaBase is what every delta has; Seq is the afterSeq of its command.

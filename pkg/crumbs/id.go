@@ -151,6 +151,21 @@ func ModelCallID(run RunID, step int) CallID {
 	return CallID(string(run) + "." + strconv.Itoa(step) + ".m")
 }
 
+// HookCallID returns the id of the n-th hook (from 1) that is called for a tool
+// call.
+func HookCallID(call CallID, n int) CallID { return CallID(string(call) + "h" + strconv.Itoa(n)) }
+
+// RunHookCallID returns the id of the n-th hook (from 1) that is called for the run
+// itself in a step.
+func RunHookCallID(run RunID, step, n int) CallID {
+	return CallID(string(run) + "." + strconv.Itoa(step) + ".h" + strconv.Itoa(n))
+}
+
+// ParseCallID returns the id of the n-th parse (from 1) in a step.
+func ParseCallID(run RunID, step, n int) CallID {
+	return CallID(string(run) + "." + strconv.Itoa(step) + ".p" + strconv.Itoa(n))
+}
+
 // Run returns the run of a call. An id without exactly three parts yields "";
 // CheckCallID says whether the parts are right.
 func (c CallID) Run() RunID {

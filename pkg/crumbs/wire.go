@@ -259,6 +259,14 @@ type ModelOutput struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
+// Prefix identifies the beginning of a prompt: system, tools and the first
+// messages, as a provider gets them. While it stays the same byte for byte, a
+// provider's prompt cache holds.
+type Prefix struct {
+	Messages int    `json:"messages"`
+	Hash     string `json:"hash"` // hex SHA-256
+}
+
 // ModelCall asks a gateway for one model turn.
 type ModelCall struct {
 	Type            string          `json:"type"`
@@ -279,6 +287,7 @@ type ModelCall struct {
 	Tools           []ToolSpec      `json:"tools,omitempty"`
 	ToolSet         string          `json:"toolSet"`
 	ToolChoice      json.RawMessage `json:"toolChoice,omitempty"`
+	Prefix          *Prefix         `json:"prefix,omitempty"` // what the model call before it began with
 	Output          *ModelOutput    `json:"output,omitempty"`
 	Deltas          bool            `json:"deltas"`
 	AfterSeq        uint64          `json:"afterSeq"`
@@ -314,6 +323,8 @@ type ModelResult struct {
 	FirstTokenMs int64        `json:"firstTokenMs,omitempty"`
 	Error        *fault.Error `json:"error,omitempty"`
 	Retryable    bool         `json:"retryable,omitempty"`
+	Prompt       *Prefix      `json:"prompt,omitempty"`     // the whole prompt: the prefix of the next call
+	PrefixKept   *bool        `json:"prefixKept,omitempty"` // whether the prompt began with the prefix of the call; absent when it named none
 	DataRef      *DataRef     `json:"dataref,omitempty"`
 }
 
@@ -348,15 +359,12 @@ type Workflow struct {
 	StepID        string `json:"stepId"`
 }
 
-// HookRef names the hook a call of kind hook runs.
-type HookRef struct {
-	Name  string `json:"name"`
-	Point string `json:"point"`
-}
-
-// KindTool is the kind of a call the model asked for; the other kinds come with
-// hooks, providers and custom formats.
-const KindTool = "tool"
+// Kinds of calls that workers take.
+const (
+	KindTool  = "tool"  // the model asked for it
+	KindHook  = "hook"  // args are a HookInput, the result is a HookAnswer or null
+	KindParse = "parse" // args are a ParseInput, the result is the run's output
+)
 
 // ToolCall asks a worker group to run one attempt of a call.
 type ToolCall struct {
@@ -385,6 +393,7 @@ type ToolCall struct {
 	Context       *CallContext    `json:"context,omitempty"`
 	Bind          json.RawMessage `json:"bind,omitempty"`
 	Hook          *HookRef        `json:"hook,omitempty"`
+	KeepPartials  bool            `json:"keepPartials,omitempty"` // the result brings the partials back
 	DataRef       *DataRef        `json:"dataref,omitempty"`
 }
 
@@ -411,8 +420,21 @@ type ToolResult struct {
 	DurationMs int64           `json:"durationMs"`
 	Files      []File          `json:"files,omitempty"`
 	Truncated  *Truncated      `json:"truncated,omitempty"`
-	DataRef    *DataRef        `json:"dataref,omitempty"`
+
+	// Partials are what the call yielded, from the first on, when it asked to keep
+	// them: at most PartialsMax of PartialsBytesMax together. PartialsOmitted counts
+	// those after them.
+	Partials        []json.RawMessage `json:"partials,omitempty"`
+	PartialsOmitted int               `json:"partialsOmitted,omitempty"`
+
+	DataRef *DataRef `json:"dataref,omitempty"`
 }
+
+// Bounds of the partials that a result brings back.
+const (
+	PartialsMax      = 64
+	PartialsBytesMax = 128 << 10
+)
 
 // Outcomes of a Decision.
 const (

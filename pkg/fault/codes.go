@@ -52,6 +52,12 @@ const (
 	RunEnded              Code = "RUN_ENDED"
 	CallSettled           Code = "CALL_SETTLED"
 	CallStarted           Code = "CALL_STARTED"
+	ToolOutputInvalid     Code = "TOOL_OUTPUT_INVALID"
+	OutputInvalid         Code = "OUTPUT_INVALID"
+	HookError             Code = "HOOK_ERROR"
+	HookNotFound          Code = "HOOK_NOT_FOUND"
+	ParserNotFound        Code = "PARSER_NOT_FOUND"
+	ApprovalArgsChanged   Code = "APPROVAL_ARGS_CHANGED"
 )
 
 // Entry is one row of the catalogue.
@@ -85,7 +91,7 @@ var catalogue = []Entry{
 	{ToolLost, "The call never started, or its worker died three times.", "Start workers of the group; a call that killed its workers lies among the dead letters (`crumb dead list`)."},
 	{ToolTimeout, "The call ran longer than its limit.", "Raise the tool's `timeoutMs`; one that streams may be given an `idleTimeoutMs` as well."},
 	{ToolCancelled, "The call was stopped because its run was cancelled.", "None."},
-	{ToolResultInvalid, "The tool's result is not JSON, or does not match its outputSchema.", "Mend the tool."},
+	{ToolResultInvalid, "The tool's result is not JSON, or is nested too deeply.", "Mend the tool."},
 	{ToolCallLimit, "One turn asked for more calls than a run allows.", "At most 64 calls a turn."},
 	{OutcomeUnknown, "A call that must not run twice was interrupted; whether its effect happened is not known.", "Look at the system the tool acts on, by the call's id: a tool got it as CRUMB_CALL_ID or Context.CallID."},
 	{UnknownProvider, "The agent names a model provider that no gateway serves.", "Write `model: {provider: script, …}`, or an instance of kind script listed under `providers` of crumb.yaml: this release has no other kind. The message lists what is served."},
@@ -111,4 +117,10 @@ var catalogue = []Entry{
 	{RunEnded, "The run has ended: nothing of it can be redriven or answered any more.", "Start another run; `crumb runs get RUN` shows how this one ended. A dead letter of it can be closed: `crumb dead close ID --reason TEXT`."},
 	{CallSettled, "The call has its outcome, or is at another attempt by now.", "None: the message says what became of it; the run's crumbs have the outcome (`crumb watch RUN`)."},
 	{CallStarted, "The attempt of the call had started, so another one or an outcome by hand may contradict what it does.", "Look at the system the tool acts on; then repeat the command with `--force`."},
+	{ToolOutputInvalid, "A tool answered with a result that does not match its outputSchema.", "The message names the place. Mend the tool, or the outputSchema of its file or declaration; its effect has happened."},
+	{OutputInvalid, "A run's output does not match the agent's outputSchema, or is no JSON although the format is json.", "The message names the place. `output.repair: N` asks the model N times to mend it; `errorHandling.retry` asks again from the start."},
+	{HookError, "A hook failed, or its answer is none that its point knows.", "The crumb `hook:error` names the hook and why it failed. `advisory: true` lets what it was called for go on."},
+	{HookNotFound, "A file names a hook that no worker of its group announced.", "Start a worker that registers it, or mend the name; `crumb tools list` shows what is announced."},
+	{ParserNotFound, "An agent's custom output format names a parser that no worker of its group announced.", "Start a worker that registers it, or mend the name; `crumb tools list` shows what is announced."},
+	{ApprovalArgsChanged, "A beforeRun hook changed the arguments that a person had approved.", "Write `approval: {hooks: before}` into the tool file, so that hooks run before the question, or let the hook leave the arguments alone."},
 }

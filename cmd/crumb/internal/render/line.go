@@ -82,6 +82,12 @@ func describe(base crumbs.Base, body json.RawMessage) (string, error) {
 		return as(body, humanRequired)
 	case crumbs.TypeHumanResumed:
 		return as(body, humanResumed)
+	case crumbs.TypeHookErrored:
+		return as(body, hookErrored)
+	case crumbs.TypeFileGenerated:
+		return as(body, func(c crumbs.FileGenerated) string {
+			return join(call(c.ToolCallID, c.ToolName), OneLine(c.File.URI), OneLine(c.File.MimeType), OneLine(c.File.Name))
+		})
 	case crumbs.TypeTextDelta, crumbs.TypeReasoningDelta:
 		return as(body, func(d crumbs.TextDelta) string { return Quote(d.Delta) })
 	case crumbs.TypeInputStart, crumbs.TypeInputDelta, crumbs.TypeInputEnd:
@@ -133,15 +139,34 @@ func toolCalled(c crumbs.ToolCalled) string {
 }
 
 func toolResulted(c crumbs.ToolResulted) string {
-	return join(call(c.ToolCallID, c.ToolName), Value(c.Result), note(attempt(c.Attempt), Duration(c.DurationMs), partials(c.Deltas)))
+	return join(call(c.ToolCallID, c.ToolName), Value(c.Result), note(byHook(c.Hook), attempt(c.Attempt), Duration(c.DurationMs), partials(c.Deltas)))
 }
 
 func toolErrored(c crumbs.ToolErrored) string {
-	return join(call(c.ToolCallID, c.ToolName), Failure(c.Error), note(OneLine(string(c.Outcome)), attempt(c.Attempt), Duration(c.DurationMs), partials(c.Deltas)))
+	return join(call(c.ToolCallID, c.ToolName), Failure(c.Error), note(OneLine(string(c.Outcome)), byHook(c.Hook), attempt(c.Attempt), Duration(c.DurationMs), partials(c.Deltas)))
+}
+
+// byHook says that a hook spoke in the tool's place.
+func byHook(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "by hook " + OneLine(name)
 }
 
 func toolBlocked(c crumbs.ToolBlocked) string {
 	return join(call(c.ToolCallID, c.ToolName), Failure(c.Error), note("not run: "+OneLine(c.Reason)))
+}
+
+func hookErrored(c crumbs.HookErrored) string {
+	var went, tries string
+	if c.Advisory {
+		went = "advisory: it goes on"
+	}
+	if c.Attempts > 1 {
+		tries = fmt.Sprintf("%d attempts", c.Attempts)
+	}
+	return join(call(c.ToolCallID, c.ToolName), join(OneLine(c.Hook), OneLine(c.Point)), Failure(c.Error), note(tries, went))
 }
 
 func humanRequired(c crumbs.HumanRequired) string {
