@@ -3,6 +3,7 @@ package durability_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -168,23 +169,10 @@ func TestOutage_ServicesStartAfterAServer_F144(t *testing.T) {
 func TestOutage_ConsumerDeleted_F144(t *testing.T) {
 	bubble(t, func(t *testing.T, s scene) {
 		health := map[string]func() error{}
-		take := func(name string) func(check func() error) { return func(check func() error) { health[name] = check } }
+		take := func(name string) func(func() error) { return func(check func() error) { health[name] = check } }
 		s.Gateway(func(c *modelgw.Config) { c.Health = take("modelgw") })
 		s.Approvals(func(c *approvals.Config) { c.Health = take("approvals") })
-		tools, err := worker.New(context.Background(), worker.Config{Group: groupBench}, s.Mesh.Connect("toolexec"), s.counted()...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- tools.Run(ctx) }()
-		defer func() {
-			stop()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}()
-		health["toolexec"] = tools.Health
+		health["toolexec"] = s.worker().Health
 		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
 		s.Orchestrator(func(c *orchestrator.Config) { c.Health = take("orchestrator") })
 		for name, check := range health {
@@ -228,22 +216,61 @@ func TestOutage_ConsumerDeleted_F144(t *testing.T) {
 	})
 }
 
-// A stream is deleted under the services: readiness names it.
+// A stream or bucket is deleted under the services: the readiness of each that needs it
+// names it, until it is there again.
 func TestOutage_StreamDeleted(t *testing.T) {
 	bubble(t, func(t *testing.T, s scene) {
 		health := map[string]func() error{}
-		s.Gateway(func(c *modelgw.Config) { c.Health = func(check func() error) { health["modelgw"] = check } })
-		s.Orchestrator(func(c *orchestrator.Config) { c.Health = func(check func() error) { health["orchestrator"] = check } })
-		for name, stream := range map[string]string{"modelgw": crumbs.StreamDeltas, "orchestrator": "KV_" + crumbs.BucketClaims} {
+		take := func(name string) func(func() error) { return func(check func() error) { health[name] = check } }
+		s.Gateway(func(c *modelgw.Config) { c.Health = take("modelgw") })
+		s.Approvals(func(c *approvals.Config) { c.Health = take("approvals") })
+		s.Orchestrator(func(c *orchestrator.Config) { c.Health = take("orchestrator") })
+		health["toolexec"] = s.worker().Health
+		all := []string{"approvals", "modelgw", "orchestrator", "toolexec"}
+		for stream, by := range map[string][]string{
+			crumbs.StreamDeltas: {"modelgw", "toolexec"}, crumbs.StreamBlobs: all,
+			"KV_" + crumbs.BucketClaims: {"modelgw", "orchestrator", "toolexec"}, "KV_" + crumbs.BucketTools: {"orchestrator", "toolexec"},
+		} {
 			if err := s.Mesh.Conn.JS.DeleteStream(context.Background(), stream); err != nil {
 				t.Fatal(err)
 			}
 			<-time.After(30 * time.Second)
-			if err := health[name](); err == nil || !strings.Contains(err.Error(), "stream "+stream+": missing; run `crumb init`") {
-				t.Errorf("%s without %s: %v", name, stream, err)
+			for _, name := range all {
+				err := health[name]()
+				if says := err != nil && strings.Contains(err.Error(), "stream "+stream+": missing; run `crumb init`"); says != slices.Contains(by, name) {
+					t.Errorf("%s without %s: %v", name, stream, err)
+				}
+			}
+			if err := s.Mesh.Conn.Ensure(context.Background(), mesh.Topology{}); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(30 * time.Second)
+			for name, check := range health {
+				if err := check(); err != nil {
+					t.Errorf("%s with %s again: %v", name, stream, err)
+				}
 			}
 		}
 	})
+}
+
+// worker serves the group until the test ends.
+func (s scene) worker() *worker.Worker {
+	s.t.Helper()
+	w, err := worker.New(context.Background(), worker.Config{Group: groupBench}, s.Mesh.Connect("toolexec"), s.counted()...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	s.t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			s.t.Error(err)
+		}
+	})
+	return w
 }
 
 // The presence of a worker ends a bound after its death, though no event says so,

@@ -37,7 +37,8 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{Mesh: meshtest.StartGuarded(t, []string{payments, research}, []string{"script"}), t: t}
+	lasting := meshtest.WithSettings(func(s *mesh.Settings) { s.PresenceTTL = time.Hour }) // no row goes by itself while everybody attacks
+	s := &scene{Mesh: meshtest.StartGuarded(t, []string{payments, research}, []string{"script"}, lasting), t: t}
 	for _, subject := range []string{
 		"tool.call.payments.run_1", "tool.call.payments.run_2", "model.call.script.run_1", "crumb.clerk.run_1.agent.run.start", "delta.clerk.run_1.text",
 		"dead.TOOLCALLS-payments.run_1.7", "dead.REQUESTS.run_1.7", "$KV.runs.run_1", "$KV.agents.clerk.1", "$KV.approvals.run_1.1.0", "$KV.tools.payments._.pay",

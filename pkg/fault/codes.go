@@ -105,7 +105,7 @@ var catalogue = []Entry{
 	{StateTooLarge, "A run's record would exceed 512 KiB.", "Ask for fewer calls a turn, or let tools return references."},
 	{StateTooNew, "A run's record was written by a newer version.", "Upgrade this process."},
 	{CrumbsExpired, "The crumbs asked for are older than the stream keeps.", "Follow from the sequence in the context."},
-	{TopologyMissing, "A stream, bucket or consumer is missing or differs.", "Run `crumb init`, which makes what is missing; the queue of a group or provider also comes with `crumb agents apply` of a crumb.yaml that names it."},
+	{TopologyMissing, "A stream, bucket or consumer is missing or differs.", "Run `crumb init`, which makes what is missing; the queue of a group or provider also comes with `crumb agents apply` of a crumb.yaml that names it. Where nothing of a mesh is seen, it has accounts: name the role's settings (`--config DIR/ROLE.yaml`)."},
 	{PermissionsViolation, "NATS refused a publish or subscription.", "Give the user of that connection (`--creds`, `--nkey`) the subject the message names."},
 	{Unavailable, "NATS did not answer in time.", "Check that a server answers at `--server` (NATS_URL), where `crumb dev` says it listens; the operation may be repeated."},
 	{ShuttingDown, "The process is stopping.", "Repeat; another replica answers."},

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -76,3 +77,6 @@ func full(c jetstream.StreamConfig) string {
 	}
 	return cmp.Or(map[bool]string{true: "refuses"}[c.Discard == jetstream.DiscardNew], "drops the oldest")
 }
+
+// Look is one look of a Standing, without its clock.
+func (s *Standing) Look(ctx context.Context) { s.look(ctx) }

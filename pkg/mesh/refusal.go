@@ -69,13 +69,18 @@ func (c *Conn) Refused(err error, who string) error {
 	if fault.CodeOf(err) != fault.Unavailable || c.violations.Load() == 0 {
 		return err
 	}
+	return c.denied(err, "this is for the role "+who+": --config DIR/"+who+".yaml")
+}
+
+// denied is PERMISSIONS_VIOLATION with what NATS said of it, and what to do.
+func (c *Conn) denied(err error, advice string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	hint := ""
 	if c.access.APIPrefix == "" && strings.Contains(c.violation, jetstreamAPI) {
 		hint = "; in an account of its own JetStream is under another prefix: name it with --js-api-prefix"
 	}
-	return fault.Wrap(fault.PermissionsViolation, err, "NATS refused it: %s; this is for the role %s: --config DIR/%s.yaml%s (docs/security.md)", c.violation, who, who, hint)
+	return fault.Wrap(fault.PermissionsViolation, err, "NATS refused it: %s; %s%s (docs/security.md)", c.violation, advice, hint)
 }
 
 const jetstreamAPI = "$JS.API."

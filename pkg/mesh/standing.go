@@ -19,17 +19,14 @@ const standingEvery = 15 * time.Second
 // Standing looks after the streams and consumers that a service needs.
 type Standing struct {
 	conn      *Conn
-	streams   []string
+	needs     []Need
 	consumers map[string][]string
 	missing   atomic.Pointer[fault.Error]
 }
 
 // Standing returns one for what Verify was asked about.
-func (c *Conn) Standing(streams []string, consumers map[string][]string) *Standing {
-	if c.Restricted() {
-		streams = nil // it may look at its consumers only
-	}
-	return &Standing{conn: c, streams: streams, consumers: consumers}
+func (c *Conn) Standing(needs []Need, consumers map[string][]string) *Standing {
+	return &Standing{conn: c, needs: needs, consumers: consumers}
 }
 
 // Run looks until ctx ends.
@@ -56,15 +53,15 @@ func (s *Standing) look(ctx context.Context) {
 			repairs = append(repairs, how)
 		}
 	}
-	for _, name := range s.streams {
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-		_, err := s.conn.JS.Stream(ctx, name)
-		cancel()
+	for _, n := range s.needs {
+		there, err := s.conn.there(ctx, n)
 		switch {
-		case errors.Is(err, jetstream.ErrStreamNotFound):
-			note("stream "+name, repairAll)
 		case err != nil:
 			return
+		case !there && s.conn.Restricted() && !n.Leader: // nobody answers; a role like this learns no more
+			note("stream "+n.Stream+" (or every server that has it)", repairAll)
+		case !there:
+			note("stream "+n.Stream, repairAll)
 		}
 	}
 	for _, stream := range sortedKeys(s.consumers) {

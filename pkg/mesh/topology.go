@@ -243,16 +243,17 @@ func topologyError(what string, err error) error {
 	return unavailable(err, what)
 }
 
-// Verify checks that the named consumers and their streams exist. It fails with
-// TOPOLOGY_MISSING and what repairs it. A restricted connection may not look at
-// streams: it learns of a missing one from its consumer or its first message.
-func (c *Conn) Verify(ctx context.Context, streams []string, consumers map[string][]string) error {
-	if c.Restricted() {
-		streams = nil
-	}
-	for _, name := range streams {
-		if _, err := c.stream(ctx, name); err != nil {
+// Verify checks that what is needed and the named consumers exist. It fails with
+// TOPOLOGY_MISSING and what repairs it, with PERMISSIONS_VIOLATION when NATS does not
+// let this role ask, and with UNAVAILABLE.
+func (c *Conn) Verify(ctx context.Context, needs []Need, consumers map[string][]string) error {
+	for _, n := range needs {
+		there, err := c.there(ctx, n)
+		if err != nil {
 			return err
+		}
+		if !there {
+			return c.missing(ctx, needs, n.Stream)
 		}
 	}
 	for _, stream := range sortedKeys(consumers) {

@@ -25,8 +25,7 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	if err != nil {
 		return err
 	}
-	needed := []string{crumbs.StreamInbox, "KV_" + crumbs.BucketApprovals}
-	if err := conn.Verify(ctx, needed, nil); err != nil {
+	if err := conn.Verify(ctx, needs(), nil); err != nil {
 		return err
 	}
 	register := worker.NewRegister(conn, trust)
@@ -53,7 +52,7 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	group, work := errgroup.WithContext(ctx)
 	group.Go(func() error { return loop.Run(work) })
 	group.Go(func() error { return publisher.Run(work) })
-	standing := conn.Standing(needed, map[string][]string{crumbs.StreamCrumbs: {mesh.ConsumerApprovals}})
+	standing := conn.Standing(needs(), map[string][]string{crumbs.StreamCrumbs: {mesh.ConsumerApprovals}})
 	group.Go(func() error { standing.Run(work); return nil })
 	healthy := func() error { return errors.Join(standing.Health(), conn.Health(), loop.Health()) }
 	conn.Report(healthy)
@@ -64,4 +63,12 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 		cfg.Ready()
 	}
 	return group.Wait()
+}
+
+// needs are what approvals works on beside its queue.
+func needs() []mesh.Need {
+	rows := mesh.NeedBucket(crumbs.BucketApprovals, ">")
+	rows.Leader = true
+	return []mesh.Need{rows, {Stream: crumbs.StreamInbox, Filter: "approval.decision.>"},
+		{Stream: crumbs.StreamBlobs, Filter: crumbs.BlobFilter(crumbs.AreaApproval)}, {Stream: crumbs.StreamDead, Filter: "dead." + crumbs.StreamCrumbs + ".>"}}
 }

@@ -21,7 +21,7 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	if err != nil {
 		return err
 	}
-	needed := []string{crumbs.StreamInbox, crumbs.StreamDeltas, crumbs.StreamDead}
+	needed := needs(cfg.Providers)
 	if err := conn.Verify(ctx, needed, nil); err != nil {
 		return err
 	}
@@ -70,6 +70,18 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	}
 	cfg.Ready()
 	return loops.Wait()
+}
+
+// needs are what a gateway works on beside its queues.
+func needs(providers []string) []mesh.Need {
+	definitions := mesh.NeedBucket(crumbs.BucketAgents, ">")
+	definitions.Leader = true
+	p := providers[0] // of one instance as of all: the streams are the same
+	return []mesh.Need{
+		{Stream: crumbs.StreamInbox, Filter: "model.result." + p + ".*.*"}, {Stream: crumbs.StreamDeltas, Filter: "delta.*.*.text"},
+		{Stream: crumbs.StreamDead, Filter: "dead." + crumbs.StreamModelCalls + "-" + p + ".>"}, {Stream: crumbs.StreamBlobs, Filter: crumbs.BlobFilter(crumbs.AreaModel(p))},
+		mesh.NeedBucket(crumbs.BucketClaims, crumbs.ModelKeys(p)+">"), mesh.NeedBucket(crumbs.BucketWorkers, crumbs.ModelKeys(p)+">"), definitions,
+	}
 }
 
 // health returns why the gateway does not serve, nil when it does.

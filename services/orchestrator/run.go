@@ -23,7 +23,7 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	if err != nil {
 		return err
 	}
-	if err := verify(ctx, conn); err != nil {
+	if err := conn.Verify(ctx, needed(), nil); err != nil {
 		return err
 	}
 	if err := conn.AdoptRetention(ctx); err != nil {
@@ -68,10 +68,14 @@ func verify(ctx context.Context, conn *mesh.Conn) error {
 	return conn.Verify(ctx, needed(), nil)
 }
 
-// needed are the streams beside those that the consumers are of.
-func needed() []string {
-	return []string{crumbs.StreamCrumbs, crumbs.StreamToolCalls, crumbs.StreamModelCalls,
-		"KV_" + crumbs.BucketRuns, "KV_" + crumbs.BucketClaims, "KV_" + crumbs.BucketAgents}
+// needed are the streams beside those that the consumers are of. The orchestrator's
+// role may look at streams.
+func needed() (all []mesh.Need) {
+	for _, stream := range []string{crumbs.StreamCrumbs, crumbs.StreamToolCalls, crumbs.StreamModelCalls, crumbs.StreamBlobs, crumbs.StreamDead,
+		"KV_" + crumbs.BucketRuns, "KV_" + crumbs.BucketClaims, "KV_" + crumbs.BucketAgents, "KV_" + crumbs.BucketTools, "KV_" + crumbs.BucketWorkers} {
+		all = append(all, mesh.Need{Stream: stream})
+	}
+	return all
 }
 
 func bind(ctx context.Context, conn *mesh.Conn, cfg Config, w *worker.Worker) ([]*mesh.Loop, error) {

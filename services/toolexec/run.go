@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
-	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/secret"
@@ -27,10 +26,6 @@ import (
 func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	cfg, err := cfg.complete()
 	if err != nil {
-		return err
-	}
-	if err := conn.Verify(ctx, []string{crumbs.StreamInbox, crumbs.StreamDeltas, crumbs.StreamDead,
-		"KV_" + crumbs.BucketClaims, "KV_" + crumbs.BucketTools, "KV_" + crumbs.BucketWorkers}, nil); err != nil {
 		return err
 	}
 	tools, err := cfg.tools(conn.Log)

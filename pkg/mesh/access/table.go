@@ -80,7 +80,7 @@ func tools(group string) Role {
 		Uses: all(consume(crumbs.StreamToolCalls, mesh.GroupConsumer(group)),
 			to("tool.result."+group+".*.*", "delta.*.*.tool.partial."+group),
 			keep(crumbs.BucketClaims, crumbs.ToolKeys(group)+">"), keep(crumbs.BucketWorkers, crumbs.ToolKeys(group)+">"),
-			to(kv+crumbs.BucketTools+"."+group+".*.*"),
+			keep(crumbs.BucketTools, group+".*.*"), look(crumbs.StreamInbox, "tool.result."+group+".*.*"), look(crumbs.StreamDeltas, "delta.*.*.tool.partial."+group),
 			get(crumbs.AreaCall(group)), put(crumbs.AreaTool(group), crumbs.AreaLive(group)),
 			giveUp(crumbs.StreamToolCalls+"-"+group)),
 		Hears: []string{crumbs.SubjectCancels},
@@ -90,13 +90,13 @@ func tools(group string) Role {
 func models(providers []string) Role {
 	r := Role{
 		Name: RoleModels, Account: AccountModels, For: "`crumb modelgw`",
-		Uses: all(to("delta.*.*.text", "delta.*.*.reasoning", "delta.*.*.tool.input", api+"STREAM.MSG.GET.KV_"+crumbs.BucketAgents),
+		Uses: all(to("delta.*.*.text", "delta.*.*.reasoning", "delta.*.*.tool.input", api+"STREAM.MSG.GET.KV_"+crumbs.BucketAgents), look(crumbs.StreamDeltas, "delta.*.*.text"),
 			get(crumbs.AreaCore)),
 		Hears: []string{crumbs.SubjectCancels},
 	}
 	for _, p := range providers {
 		r.Uses = append(r.Uses, all(consume(crumbs.StreamModelCalls, mesh.ProviderConsumer(p)),
-			to("model.result."+p+".*.*"),
+			to("model.result."+p+".*.*"), look(crumbs.StreamInbox, "model.result."+p+".*.*"),
 			keep(crumbs.BucketClaims, crumbs.ModelKeys(p)+">"), keep(crumbs.BucketWorkers, crumbs.ModelKeys(p)+">"),
 			put(crumbs.AreaModel(p)), giveUp(crumbs.StreamModelCalls+"-"+p))...)
 	}

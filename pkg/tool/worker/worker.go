@@ -37,7 +37,7 @@ type Worker struct {
 // New checks the tools and binds to the group's queue. It fails with
 // INVALID_CONFIG or INVALID_NAME for a wrong declaration and with
 // TOPOLOGY_MISSING, naming the command that repairs it, for a group without a
-// queue. Nothing is announced yet.
+// queue or a mesh without a stream that the worker needs. Nothing is announced yet.
 func New(ctx context.Context, cfg Config, conn *mesh.Conn, tools ...tool.Tool) (*Worker, error) {
 	cfg, box, err := cfg.complete(tools)
 	if err != nil {
@@ -46,8 +46,11 @@ func New(ctx context.Context, cfg Config, conn *mesh.Conn, tools ...tool.Tool) (
 	w := &Worker{cfg: cfg, conn: conn, tools: box, claims: conn.Claims(), running: newRunning(),
 		calls: conn.Blobs(crumbs.AreaCall(cfg.Group)), results: conn.Blobs(crumbs.AreaTool(cfg.Group)), live: conn.Blobs(crumbs.AreaLive(cfg.Group)),
 		took: instrument.NewHistogram(conn.Meter, instrument.ToolDuration)}
-	w.standing = conn.Standing([]string{crumbs.StreamInbox, crumbs.StreamDeltas, crumbs.StreamDead},
-		map[string][]string{crumbs.StreamToolCalls: {mesh.GroupConsumer(cfg.Group)}})
+	needed := needs(cfg.Group)
+	if err := conn.Verify(ctx, needed, nil); err != nil {
+		return nil, err
+	}
+	w.standing = conn.Standing(needed, map[string][]string{crumbs.StreamToolCalls: {mesh.GroupConsumer(cfg.Group)}})
 	w.loop, err = conn.NewLoop(ctx, mesh.ConsumeConfig{
 		Stream: crumbs.StreamToolCalls, Consumer: mesh.GroupConsumer(cfg.Group),
 		Capacity: cfg.Slots, DoubleAck: true, Grace: cfg.Grace,
@@ -56,6 +59,16 @@ func New(ctx context.Context, cfg Config, conn *mesh.Conn, tools ...tool.Tool) (
 		return nil, err
 	}
 	return w, nil
+}
+
+// needs are what a worker of a group works on beside its queue.
+func needs(group string) []mesh.Need {
+	return []mesh.Need{
+		{Stream: crumbs.StreamInbox, Filter: "tool.result." + group + ".*.*"}, {Stream: crumbs.StreamDeltas, Filter: "delta.*.*.tool.partial." + group},
+		{Stream: crumbs.StreamDead, Filter: "dead." + crumbs.StreamToolCalls + "-" + group + ".>"}, {Stream: crumbs.StreamBlobs, Filter: crumbs.BlobFilter(crumbs.AreaTool(group))},
+		mesh.NeedBucket(crumbs.BucketClaims, crumbs.ToolKeys(group)+">"), mesh.NeedBucket(crumbs.BucketWorkers, crumbs.ToolKeys(group)+">"),
+		mesh.NeedBucket(crumbs.BucketTools, group+".*.*"),
+	}
 }
 
 // Run is New and Worker.Run in one.
