@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -490,10 +492,14 @@ func TestRun_Rebuild_F026(t *testing.T) {
 func TestRun_RefusesToStart(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
+	w.serve(nil)() // the key is the mesh's
 	seed := filepath.Join(t.TempDir(), "seed")
 	for name, cfg := range map[string]approvals.Config{
 		"no key":             {},
 		"no such key":        {KeyFile: seed},
+		"another key":        {Key: decision.NewKey()},
+		"in another's place": {Key: decision.NewKey(), Replaces: decision.NewKey().Public()},
+		"in nobody's place":  {Key: w.key, Replaces: "?"},
 		"no key to trust":    {Key: w.key, Trust: []string{"?"}},
 		"negative duration":  {Key: w.key, RepublishEvery: -time.Second},
 		"negative long wait": {Key: w.key, Grace: -time.Second},
@@ -505,10 +511,68 @@ func TestRun_RefusesToStart(t *testing.T) {
 	if err := w.Conn.JS.DeleteConsumer(w.ctx, crumbs.StreamCrumbs, mesh.ConsumerApprovals); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := decision.LoadOrCreate(seed); err != nil {
+	if _, err := os.Stat(seed); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a key file was made: %v", err)
+	}
+	if err := approvals.Run(w.ctx, approvals.Config{Key: w.key}, w.Conn); fault.CodeOf(err) != fault.TopologyMissing {
+		t.Errorf("%v, want %s", err, fault.TopologyMissing)
+	}
+}
+
+// TestRun_KeyOfTheMesh: the first start makes the key file and the key the mesh's;
+// what it signs is what a replica of the same file signs. A new key takes its place
+// when it is told so; a bucket that was emptied gets the key of who starts then.
+func TestRun_KeyOfTheMesh(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	file := filepath.Join(t.TempDir(), "approvals.key")
+	of := func(c *approvals.Config) { c.Key, c.KeyFile = decision.Key{}, file }
+	w.serve(of)()
+	var err error
+	if w.key, err = decision.LoadSeed(file); err != nil {
 		t.Fatal(err)
 	}
-	if err := approvals.Run(w.ctx, approvals.Config{KeyFile: seed}, w.Conn); fault.CodeOf(err) != fault.TopologyMissing {
-		t.Errorf("%v, want %s", err, fault.TopologyMissing)
+	stop := w.serve(of)
+	q := w.question("run_a", crumbs.KindApproval, 0)
+	w.crumb(q)
+	if r, err := w.decide(decision.Answer{CheckpointID: q.CheckpointID, Outcome: crumbs.DecideApprove, By: person("ada")}); err != nil || r.Decision.KeyID != w.key.ID() {
+		t.Fatalf("%+v, %v, want a decision signed by %s", r, err, w.key.ID())
+	}
+	w.waiting(q.CheckpointID) // verifies it
+	stop()
+	signer := func() decision.Signer {
+		t.Helper()
+		r, err := w.Conn.Bucket(crumbs.BucketApprovals).Get(w.ctx, decision.SignerRow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Exists() {
+			return decision.Signer{}
+		}
+		s, err := decision.ReadSigner(r.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	old, next := w.key, decision.NewKey()
+	w.key = next
+	w.serve(func(c *approvals.Config) { c.Replaces, c.Trust = old.Public(), []string{old.Public()} })()
+	if s := signer(); s.KeyID != next.ID() || s.Replaced != old.ID() {
+		t.Errorf("after the rotation the mesh's key is %+v", s)
+	}
+	if err := approvals.Run(w.ctx, approvals.Config{KeyFile: file}, w.Conn); fault.CodeOf(err) != fault.InvalidConfig {
+		t.Errorf("the old key again: %v, want %s", err, fault.InvalidConfig)
+	}
+	rows, err := w.Conn.JS.Stream(w.ctx, "KV_"+crumbs.BucketApprovals)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rows.Purge(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.serve(nil)
+	if s := signer(); s.KeyID != next.ID() {
+		t.Errorf("after the bucket was lost the mesh's key is %+v", s)
 	}
 }

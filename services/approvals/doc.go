@@ -13,8 +13,12 @@
 // Invariants:
 //   - the first answer wins, by compare-and-set on the row; a later one hears by
 //     whom and when it was decided, the same one again gets the same receipt;
+//   - one key signs, the one that the mesh has (row _signer): a replica with another
+//     does not start, since nobody would believe it;
 //   - a decision is recorded before it is published, and published again until
-//     human:resumed is seen: what was accepted is not lost by a crash anywhere;
+//     human:resumed is seen: what was accepted is not lost by a crash anywhere. It
+//     rests when copy after copy is taken and the run does not speak, as one that is
+//     refused is;
 //   - a row never goes back, in whatever order crumbs and answers are seen;
 //   - only human:resumed says what became of a question: `decided` means not yet
 //     applied, also when nobody is there to apply it;

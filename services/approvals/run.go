@@ -17,15 +17,20 @@ const (
 )
 
 // Run serves approvals until ctx ends, then finishes the crumbs in hand and
-// returns nil. It fails with INVALID_CONFIG (no usable key), TOPOLOGY_MISSING
+// returns nil. It fails with INVALID_CONFIG (no usable key, or another than this
+// mesh's), TOPOLOGY_MISSING
 // naming the command that repairs it, or UNAVAILABLE when NATS does not answer
 // while the service starts.
 func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
-	cfg, trust, err := cfg.complete()
+	cfg, err := cfg.complete()
 	if err != nil {
 		return err
 	}
 	if err := conn.Verify(ctx, needs(), nil); err != nil {
+		return err
+	}
+	key, trust, err := cfg.keys(ctx, conn)
+	if err != nil {
 		return err
 	}
 	register := worker.NewRegister(conn, trust)
@@ -33,7 +38,8 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 		return err
 	}
 	publisher := worker.NewPublisher(conn, register, cfg.RepublishEvery)
-	desk := &worker.Desk{Register: register, Publisher: publisher, Key: cfg.Key, AfterRecord: cfg.AfterRecord}
+	publisher.Hold = func(ctx context.Context) error { return worker.NewSigner(conn).Hold(ctx, key, cfg.Replaces) }
+	desk := &worker.Desk{Register: register, Publisher: publisher, Key: key, AfterRecord: cfg.AfterRecord}
 	loop, err := conn.NewLoop(ctx, mesh.ConsumeConfig{
 		Stream: crumbs.StreamCrumbs, Consumer: mesh.ConsumerApprovals, Capacity: crumbsInHand, Grace: cfg.Grace,
 	}, register.Handle)

@@ -131,6 +131,7 @@ func TestE2E_Chart_RefusesWrongValues(t *testing.T) {
 		{"no signing key", "minimal", `approvals.keySecret=""`, "keySecret"},
 		{"no public key", "minimal", `approvals.publicKeys=[]`, "publicKeys"},
 		{"a key that is none", "minimal", `approvals.publicKeys=["secret"]`, "publicKeys"},
+		{"a key to replace that is none", "minimal", `approvals.replaces="old"`, "replaces"},
 		{"an unknown field", "minimal", `orchestrater={}`, "orchestrater"},
 		{"a group's unknown field", "minimal", `groups=[{"name":"a","slot":1}]`, "slot"},
 		{"a name that is none", "minimal", `groups=[{"name":"Card-Payments"}]`, "name"},

@@ -68,6 +68,7 @@ type settings struct {
 	TLSKey          string   `yaml:"tlsKey"`
 	ApprovalsPubkey []string `yaml:"approvalsPubkey"`
 	Trust           []string `yaml:"trust"`
+	Replaces        string   `yaml:"replaces"`
 }
 
 func read(t *testing.T, dir, role string) (settings, mesh.Access) {
@@ -256,17 +257,20 @@ func TestRotate_BothThenTheNewOne(t *testing.T) {
 		t.Error("the old key is believed after the rotation")
 	}
 	// The key of decisions: verifiers know both, approvals signs with the new one and
-	// trusts the old.
+	// trusts the old, whose place it takes.
 	was, _ := read(t, dir, access.RoleOrchestrator)
 	steps(a.Rotate, authority.ApprovalsKey)
 	is, _ := read(t, dir, access.ToolsRole("demo"))
 	by, _ := read(t, dir, access.RoleApprovals)
-	if len(is.ApprovalsPubkey) != 2 || is.ApprovalsPubkey[1] != was.ApprovalsPubkey[0] || !slices.Equal(by.Trust, was.ApprovalsPubkey) {
-		t.Errorf("verifiers have %v, approvals trusts %v, the key was %v", is.ApprovalsPubkey, by.Trust, was.ApprovalsPubkey)
+	if len(is.ApprovalsPubkey) != 2 || is.ApprovalsPubkey[1] != was.ApprovalsPubkey[0] || !slices.Equal(by.Trust, was.ApprovalsPubkey) || by.Replaces != was.ApprovalsPubkey[0] {
+		t.Errorf("verifiers have %v, approvals trusts %v and replaces %q, the key was %v", is.ApprovalsPubkey, by.Trust, by.Replaces, was.ApprovalsPubkey)
 	}
 	steps(a.Finish, authority.ApprovalsKey)
 	if is, _ := read(t, dir, access.RoleOrchestrator); len(is.ApprovalsPubkey) != 1 || is.ApprovalsPubkey[0] == was.ApprovalsPubkey[0] {
 		t.Errorf("after the rotation: %v", is.ApprovalsPubkey)
+	}
+	if by, _ := read(t, dir, access.RoleApprovals); len(by.Trust) != 0 || by.Replaces != "" {
+		t.Errorf("after the rotation approvals trusts %v and replaces %q", by.Trust, by.Replaces)
 	}
 	for _, wrong := range []func() error{func() error { return a.Rotate("nobody") }, func() error { return a.Finish(access.RoleClient) }} {
 		if err := wrong(); fault.CodeOf(err) != fault.InvalidConfig {

@@ -45,6 +45,9 @@ func (a *Authority) settings(files map[string]string) error {
 			b.WriteString(list("approvalsPubkey", verify))
 		case r.Name == access.RoleApprovals:
 			b.WriteString("keyFile: keys/approvals.key\n" + list("trust", trust))
+			if len(trust) > 0 {
+				fmt.Fprintf(&b, "replaces: %q\n", old)
+			}
 		case r.Name == access.RoleModels:
 			b.WriteString(list("provider", a.plan.Providers))
 		case r.Name == access.RoleProvisioner:

@@ -12,6 +12,7 @@ import (
 
 type approvalsCommand struct {
 	Serve   approvalsServeCommand   `cmd:"" default:"withargs" help:"Run the service that keeps questions and signs answers (what crumb approvals alone does)."`
+	Key     approvalsKeyCommand     `cmd:"" help:"Show the public key of a signing key, and make the key when its file is not there. Needs no connection."`
 	List    approvalsListCommand    `cmd:"" help:"List questions, the oldest first."`
 	Show    approvalsShowCommand    `cmd:"" help:"Show a question whole."`
 	Approve approvalsApproveCommand `cmd:"" help:"Approve a call, as asked or with other arguments."`

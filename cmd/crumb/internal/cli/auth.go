@@ -82,7 +82,7 @@ func (f authFlags) next() []string {
 	case f.Rotate == authority.ApprovalsKey && f.Finish:
 		return []string{"restart the orchestrators, the workers and the approvals service with their new settings"}
 	case f.Rotate == authority.ApprovalsKey:
-		return []string{"restart the orchestrators and the workers with their new settings: they believe both keys", "then restart the approvals service with its new settings and key",
+		return []string{"restart the orchestrators and the workers with their new settings: they believe both keys", "then restart the approvals service with its new settings and key; those say whose place the new key takes",
 			"when no question that was answered before is open: " + finish}
 	case f.Finish:
 		return []string{reload + "; the old key is believed until then"}

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -94,12 +95,6 @@ func (m *Mesh) start(ctx context.Context) (err error) {
 	if m.locked, err = lock(m.cfg.Store); err != nil {
 		return err
 	}
-	if m.key, err = decision.LoadOrCreate(filepath.Join(m.cfg.Store, keyFile)); err != nil {
-		return err
-	}
-	if m.verifier, err = decision.NewVerifier(m.key.Public()); err != nil {
-		return err
-	}
 	if m.server, err = embedded.Start(embedded.Config{Store: filepath.Join(m.cfg.Store, serverFolder), Port: m.cfg.Port}); err != nil {
 		return err
 	}
@@ -110,7 +105,24 @@ func (m *Mesh) start(ctx context.Context) (err error) {
 	if err := m.conn.Ensure(ctx, mesh.Topology{Providers: map[string]int{agent.ScriptProvider: 0}}); err != nil {
 		return err
 	}
+	if err := m.keys(ctx); err != nil {
+		return err
+	}
 	return errors.Join(m.service(ctx, "orchestrator", m.orchestrator), m.service(ctx, "approvals", m.approvals))
+}
+
+// keys reads the key of the store's mesh, and makes the first one.
+func (m *Mesh) keys(ctx context.Context) (err error) {
+	file := filepath.Join(m.cfg.Store, keyFile)
+	m.key, err = approvals.LoadKey(ctx, m.conn, file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(fault.InvalidConfig, err, "the store folder %s has runs and no %s, the key that answers to them are signed with, any more: put the file back, or use another folder, or remove this one with the runs in it", m.cfg.Store, keyFile)
+	}
+	if err != nil {
+		return err
+	}
+	m.verifier, err = decision.NewVerifier(m.key.Public())
+	return err
 }
 
 // orchestrator believes what a request says of its principal: whoever reaches

@@ -26,11 +26,24 @@ const (
 	publishMax = 5 * time.Second
 	// publishInFlight is how many decisions are published again at once.
 	publishInFlight = 16
+	// copiesMax is how many copies in a row the orchestrators take without a word of
+	// the run until a decision rests. The waits between them double up to copyMax, so
+	// that is after two hours or more: longer than the rollout of a new public key.
+	copiesMax = 12
+	copyMax   = time.Hour
 )
 
 // Publisher publishes recorded decisions, again and again until the row says
-// that the run has spoken. INBOX holds one copy at most, and the run applies one.
+// that the run has spoken. INBOX holds one copy at most, and the run applies one. A
+// decision whose copies are taken and not applied is refused, each a dead letter, or
+// its run is gone: after copiesMax of them it rests, until somebody answers the
+// question again or the service restarts. A copy that waits is none of these, however
+// long nobody takes it.
 type Publisher struct {
+	// Hold, when set, makes the signing key that of the mesh again after the bucket
+	// was lost.
+	Hold func(context.Context) error
+
 	conn     *mesh.Conn
 	register *Register
 	every    time.Duration
@@ -40,8 +53,10 @@ type Publisher struct {
 }
 
 type repeat struct {
-	at   time.Time
-	wait time.Duration
+	at    time.Time
+	wait  time.Duration
+	taken int  // copies
+	rests bool // nothing is due
 }
 
 // NewPublisher returns a Publisher that repeats after every at first.
@@ -50,8 +65,10 @@ func NewPublisher(conn *mesh.Conn, register *Register, every time.Duration) *Pub
 }
 
 // Watch makes the publisher responsible for a row that may just have been
-// decided; its first repetition comes after the usual wait.
+// decided; its first repetition comes after the usual wait. One that rests is due
+// again: whoever answers once more wants it applied.
 func (p *Publisher) Watch(id crumbs.CheckpointID) {
+	p.wake(id)
 	p.add(id, repeat{at: time.Now().Add(p.every), wait: p.every})
 }
 
@@ -64,6 +81,22 @@ func (p *Publisher) add(id crumbs.CheckpointID, first repeat) {
 	}
 }
 
+// wake makes a decision that rests due again.
+func (p *Publisher) wake(id crumbs.CheckpointID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.due[id].rests {
+		p.due[id] = repeat{wait: p.every}
+	}
+}
+
+// keep forgets the resting decisions that are not among the decided any more.
+func (p *Publisher) keep(decided map[crumbs.CheckpointID]bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.due, func(id crumbs.CheckpointID, r repeat) bool { return r.rests && !decided[id] })
+}
+
 func (p *Publisher) forget(id crumbs.CheckpointID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,11 +105,17 @@ func (p *Publisher) forget(id crumbs.CheckpointID) {
 
 // Survey finds every decided row; the ones not watched yet are due at once.
 func (p *Publisher) Survey(ctx context.Context) error {
-	return p.register.heads(ctx, everyRow, func(row decision.Approval) {
+	decided := map[crumbs.CheckpointID]bool{}
+	err := p.register.heads(ctx, everyRow, func(row decision.Approval) {
 		if row.Status == decision.StatusDecided {
+			decided[row.CheckpointID] = true
 			p.add(row.CheckpointID, repeat{wait: p.every})
 		}
 	})
+	if err == nil {
+		p.keep(decided)
+	}
+	return err
 }
 
 // Run publishes what is due until ctx ends. It begins with a survey, so that
@@ -102,6 +141,9 @@ func (p *Publisher) Run(ctx context.Context) error {
 // failure is not the end: the next one comes in a minute.
 func (p *Publisher) survey(ctx context.Context) {
 	err := p.register.EnsureBuilt(ctx)
+	if err == nil && p.Hold != nil {
+		err = p.Hold(ctx)
+	}
 	if err == nil {
 		err = p.Survey(ctx)
 	}
@@ -130,14 +172,15 @@ func (p *Publisher) dueAt(now time.Time) []crumbs.CheckpointID {
 	defer p.mu.Unlock()
 	var ids []crumbs.CheckpointID
 	for _, id := range slices.Sorted(maps.Keys(p.due)) {
-		if !p.due[id].at.After(now) {
+		if r := p.due[id]; !r.rests && !r.at.After(now) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// again publishes one decision once more, unless its row is settled by now.
+// again publishes one decision once more, unless its row is settled by now or it
+// shall rest.
 func (p *Publisher) again(ctx context.Context, id crumbs.CheckpointID, now time.Time) error {
 	row, err := p.register.Row(ctx, id)
 	if err != nil {
@@ -147,11 +190,28 @@ func (p *Publisher) again(ctx context.Context, id crumbs.CheckpointID, now time.
 		p.forget(id)
 		return nil
 	}
-	p.mu.Lock()
-	wait := min(max(p.due[id].wait, p.every)*2, max(republishMax, p.every))
-	p.due[id] = repeat{at: now.Add(wait), wait: wait}
-	p.mu.Unlock()
+	waiting, err := p.conn.LastDirect(ctx, crumbs.StreamInbox, crumbs.DecisionSubject(row.RunID, id))
+	if rests := p.schedule(id, now, err == nil && waiting == nil).rests; err == nil && rests {
+		p.conn.Log.ErrorContext(ctx, "decision rests: its copies were taken and not applied. It is refused (crumb explain), or its run is gone; answering the question again, or a restart of this service, publishes it again",
+			"checkpoint", id, "run", row.RunID, "kid", row.Decision.KeyID, "copies", copiesMax)
+		return nil
+	}
 	return p.Publish(ctx, row)
+}
+
+// schedule notes when a decision is due next. taken says that no copy waits: one
+// that was published was taken.
+func (p *Publisher) schedule(id crumbs.CheckpointID, now time.Time, taken bool) repeat {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, longest := p.due[id], republishMax
+	if taken {
+		r.taken, longest = r.taken+1, copyMax
+	}
+	r.wait = min(max(r.wait, p.every)*2, max(longest, p.every))
+	r.at, r.rests = now.Add(r.wait), r.taken > copiesMax
+	p.due[id] = r
+	return r
 }
 
 // Publish sends the decision of a row to its run. That one waits there already
