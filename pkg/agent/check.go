@@ -103,7 +103,7 @@ func (c *checker) size(d *Definition) {
 }
 
 func (c *checker) format(at place, f string) {
-	if f == formatJSON {
+	if f == FormatJSON || f == FormatCustom {
 		c.fail(at, notAvailable("the format %s", f))
 		return
 	}

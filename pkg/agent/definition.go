@@ -19,8 +19,9 @@ type Definition struct {
 	ID            crumbs.AgentID    `json:"id"`
 	Description   string            `json:"description,omitempty"`
 	Model         Model             `json:"model"`
-	System        string            `json:"system,omitempty"`      // prompt.md
-	InputSchema   json.RawMessage   `json:"inputSchema,omitempty"` // absent means any input
+	System        string            `json:"system,omitempty"`       // prompt.md
+	InputSchema   json.RawMessage   `json:"inputSchema,omitempty"`  // absent means any input
+	OutputSchema  json.RawMessage   `json:"outputSchema,omitempty"` // absent means any output
 	Output        Output            `json:"output"`
 	Permissions   perm.Lists        `json:"permissions,omitzero"`
 	Steps         Steps             `json:"steps"`
@@ -37,17 +38,18 @@ type Model struct {
 	ProviderOptions json.RawMessage       `json:"providerOptions,omitempty"` // an object, passed on under the provider's key
 }
 
-// Formats of an agent's output; both are text to the mesh.
+// Formats of an agent's output. Text and markdown are the same to the mesh.
 const (
 	FormatText     = "text"
 	FormatMarkdown = "markdown"
-
-	formatJSON = "json" // of the format, not built
+	FormatJSON     = "json"   // structured generation, without tools
+	FormatCustom   = "custom" // text that a parser turns into a value
 )
 
 // Output is the shape of an agent's answer.
 type Output struct {
 	Format string `json:"format"`
+	Repair int    `json:"repair,omitempty"` // json: how often the model is asked to mend an answer that does not fit
 }
 
 // Steps bounds a run's model turns that ask for tools.
@@ -122,6 +124,9 @@ func (d *Definition) Revision() string {
 	c.Tools = byName(d.Tools)
 	return "rev_" + exactHash(c)[:shortHash]
 }
+
+// Queue is the queue of the agent's model calls: its provider instance.
+func (d *Definition) Queue() string { return d.Model.Provider }
 
 // Tool returns the tool of that name.
 func (d *Definition) Tool(name string) (Tool, bool) {

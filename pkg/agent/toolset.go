@@ -19,7 +19,9 @@ const (
 // ToolSet is the tools a run has, pinned by its hash for all of the run. It is
 // immutable; Assemble makes it.
 type ToolSet struct {
-	Entries []Entry `json:"tools"` // by leaf
+	Entries []Entry `json:"tools"`            // by leaf
+	Hooks   *Chains `json:"hooks,omitempty"`  // of the run; those of a tool are its entry's
+	Parser  *Parser `json:"parser,omitempty"` // of the format custom
 }
 
 // Entry is one tool of a run, complete: what to show the model, whom to send
@@ -43,11 +45,15 @@ type Entry struct {
 	Verdict       perm.Verdict    `json:"verdict"`                 // allow or ask
 	Rule          string          `json:"rule,omitempty"`          // the selector that decided
 	Human         *Human          `json:"human,omitempty"`
+	Hooks         *Chains         `json:"hooks,omitempty"`
+	HooksFirst    bool            `json:"hooksFirst,omitempty"` // beforeRun hooks come before the question, not after the approval
+	Retry         *Retry          `json:"retry,omitempty"`
+	KeepPartials  bool            `json:"keepPartials,omitempty"` // of a tool that streams
 
-	args *argument.Schema // Schema compiled, after Compile
+	args, result *argument.Schema // Schema and OutputSchema compiled, after Compile
 }
 
-// Compile prepares the argument schemas, once for all calls. A set is not to be
+// Compile prepares the schemas, once for all calls. A set is not to be
 // used by several goroutines before it returns. It fails with INVALID_CONFIG.
 func (s *ToolSet) Compile() error {
 	for i := range s.Entries {
@@ -56,6 +62,12 @@ func (s *ToolSet) Compile() error {
 			return err
 		}
 		s.Entries[i].args = compiled
+		if isAbsent(s.Entries[i].OutputSchema) {
+			continue
+		}
+		if s.Entries[i].result, err = argument.Compile(s.Entries[i].OutputSchema); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -67,6 +79,15 @@ func (e *Entry) Arguments() (*argument.Schema, error) {
 		return e.args, nil
 	}
 	return argument.Compile(e.Schema)
+}
+
+// Results is the compiled OutputSchema, nil when any result is right. It fails with
+// INVALID_CONFIG when the schema is none.
+func (e *Entry) Results() (*argument.Schema, error) {
+	if e.result != nil || isAbsent(e.OutputSchema) {
+		return e.result, nil
+	}
+	return argument.Compile(e.OutputSchema)
 }
 
 // Hash is the hex SHA-256 of the set's canonical JSON (RFC 8785): the `toolSet`
