@@ -33,7 +33,7 @@ type initCommand struct {
 
 // Help says what the flags do not.
 func (initCommand) Help() string {
-	return "May be repeated: what is there is updated, nothing is deleted, no message is lost. The group " + agent.DefaultGroup + " and the provider " + agent.ScriptProvider + " always get a queue. Services only look for what this makes."
+	return "May be repeated: what is there is updated, nothing is deleted, no message is lost. The group " + agent.DefaultGroup + " and the provider " + agent.ScriptProvider + " always get a queue. Services only look for what this makes. A limit of --group goes before the project's maxInFlight; a name without one keeps it."
 }
 
 // made is what `crumb init --json` prints.
@@ -174,19 +174,20 @@ func spare(ctx context.Context, all map[string]int, name string, there func(cont
 	return err
 }
 
-// queues reads NAME[=MAX] into all.
+// queues reads NAME[=MAX] into all. A name without a limit keeps that of the project.
 func queues(all map[string]int, flag, kind string, words []string) error {
 	for _, word := range words {
 		name, limit, limited := strings.Cut(word, "=")
 		if err := crumbs.CheckName(kind, name); err != nil {
 			return err
 		}
-		n := 0
-		if limited {
-			var err error
-			if n, err = strconv.Atoi(limit); err != nil || n < 1 {
-				return fault.New(fault.InvalidConfig, "%s %s: expected NAME or NAME=MAX with a whole number from 1, got %q", flag, word, limit)
-			}
+		if !limited {
+			all[name] = max(0, all[name])
+			continue
+		}
+		n, err := strconv.Atoi(limit)
+		if err != nil || n < 1 {
+			return fault.New(fault.InvalidConfig, "%s %s: expected NAME or NAME=MAX with a whole number from 1, got %q", flag, word, limit)
 		}
 		all[name] = n
 	}

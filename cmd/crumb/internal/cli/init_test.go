@@ -3,6 +3,10 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +73,36 @@ func TestInit_GoesOnWhereTheRoomWasUsedUp(t *testing.T) {
 				t.Errorf("drift %+v, %v", drift, err)
 			}
 		})
+	}
+}
+
+// What a file says of a group goes before what the project says of it: a limit, and
+// nothing when it names none.
+func TestInit_LimitsOfProjectAndFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"crumb.yaml":                      "groups:\n  ledger: {maxInFlight: 4}\n  payments: {maxInFlight: 20}\n",
+		"agents/clerk/agent.yaml":         "model: {provider: script, model: clerk}\n",
+		"agents/clerk/prompt.md":          "Do it.\n",
+		"agents/clerk/scripts/clerk.yaml": "turns:\n  - text: Done.\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := configOf(t, "group: [ledger, payments=7, other]\nprovider: [script]\nsize: small\n")
+	status, out, errs := crumb(t, "init", "--server", serverOf(t, 40e9), "--dir", dir, "--config", file, "--json")
+	var got made
+	if err := json.Unmarshal([]byte(out), &got); status != statusCompleted || err != nil {
+		t.Fatalf("status %d, %v: %s%s", status, err, out, errs)
+	}
+	if want := map[string]int{"ledger": 4, "payments": 7, "other": 0, agent.DefaultGroup: 0}; !maps.Equal(got.Groups, want) {
+		t.Errorf("groups %v, want %v", got.Groups, want)
 	}
 }
 
