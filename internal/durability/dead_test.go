@@ -136,6 +136,210 @@ func TestDead_RedriveOfACall(t *testing.T) {
 	})
 }
 
+// A redrive that is repeated while its attempt is in flight is told of the first and
+// changes nothing. By force, or when that attempt is nowhere any more, another is sent.
+func TestDead_RedriveOfACallIsNotRepeated(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.announced(groupBench, "pay")
+		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.WaitType("run_1", crumbs.TypeToolCalled)
+		id := crumbs.ToolCallID("run_1", 1, 0)
+		wants := func(r crumbs.DeadRedrive, attempt int, already bool) {
+			t.Helper()
+			got, err := s.redrive(r)
+			if err != nil || !got.Applied || got.Attempt != attempt || got.Already != already || got.By != "local:ada" || already && got.At == nil {
+				t.Errorf("%+v %v; expected attempt %d of local:ada, already %v", got, err, attempt, already)
+			}
+		}
+		wants(crumbs.DeadRedrive{CallID: id}, 2, false)
+		wants(crumbs.DeadRedrive{CallID: id}, 2, true)
+		wants(crumbs.DeadRedrive{CallID: id, By: by("bob")}, 2, true)
+		d := &mesh.Delivery{Subject: "tool.call.bench.run_1", Sequence: 71, Header: nats.Header{"ce-id": {id.Attempt(1)}}, Data: []byte("{}")}
+		letter, err := s.Mesh.Conn.DeadLetter(t.Context(), crumbs.StreamToolCalls, "run_1", d, fault.New(fault.ToolLost, "test"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wants(crumbs.DeadRedrive{ID: letter}, 2, true)
+		_, err = s.redrive(crumbs.DeadRedrive{ID: letter, By: by("bob")})
+		refused(t, err, fault.CallSettled, "redriven as attempt 2 by local:ada")
+		wants(crumbs.DeadRedrive{CallID: id, Force: true}, 3, false)
+		wants(crumbs.DeadRedrive{CallID: id}, 3, true)
+		calls, err := s.Mesh.Conn.JS.Stream(t.Context(), crumbs.StreamToolCalls)
+		if err == nil {
+			err = calls.Purge(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		wants(crumbs.DeadRedrive{CallID: id}, 3, true) // it may be on its way
+		<-time.After(2 * time.Minute)
+		wants(crumbs.DeadRedrive{CallID: id}, 4, false)
+		s.Tools(groupBench, s.counted()...)
+		s.WaitEnd("run_1")
+		h := account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:ok")
+		if got := h.results[id].Attempt; got != 4 {
+			t.Errorf("the crumb names attempt %d, want 4", got)
+		}
+		s.want(t, "run_1", "1.0:1")
+	})
+}
+
+// A redrive that is repeated when its attempt had started does not say that all is
+// well: it names the holder of a call that must not happen twice. What may be repeated
+// goes to the next worker by itself.
+func TestDead_RepeatedRedriveOfAStartedCall(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.Tools(groupBench, s.tool("pay", crumbs.EffectOnce), s.tool("peek", crumbs.EffectPure)).Stop()
+		s.apply(clerk("clerk", turn("", call("pay"), call("peek")), turn("Done.")))
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.WaitType("run_1", crumbs.TypeToolCalled)
+		pay, peek := crumbs.ToolCallID("run_1", 1, 0), crumbs.ToolCallID("run_1", 1, 1)
+		for _, id := range []crumbs.CallID{pay, peek} {
+			if got, err := s.redrive(crumbs.DeadRedrive{CallID: id}); err != nil || got.Attempt != 2 {
+				t.Fatalf("%+v %v", got, err)
+			}
+		}
+		hangs := func(c tool.Context, nth int) error {
+			if nth > 1 {
+				return nil
+			}
+			<-c.Done()
+			return c.Err()
+		}
+		w := s.Tools(groupBench, s.doing("pay", crumbs.EffectOnce, hangs), s.doing("peek", crumbs.EffectPure, hangs))
+		s.Until("both run", func() bool { return s.total("run_1") == 2 })
+		for _, id := range []crumbs.CallID{pay, peek} {
+			_, err := s.redrive(crumbs.DeadRedrive{CallID: id})
+			refused(t, err, fault.CallStarted, "attempt 2", "is present")
+		}
+		w.Kill()
+		<-time.After(time.Minute)
+		_, err := s.redrive(crumbs.DeadRedrive{CallID: pay})
+		refused(t, err, fault.CallStarted, "attempt 2", "is gone")
+		if got, err := s.redrive(crumbs.DeadRedrive{CallID: peek}); err != nil || !got.Already || got.Attempt != 2 {
+			t.Errorf("%+v %v", got, err)
+		}
+		s.Tools(groupBench, s.doing("pay", crumbs.EffectOnce, hangs), s.doing("peek", crumbs.EffectPure, hangs))
+		s.WaitEnd("run_1")
+		account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:unknown 1.1:ok")
+		s.want(t, "run_1", "1.0:1 1.1:2")
+	})
+}
+
+// A call whose time is over is in its grace, and its claim is revoked: that it had
+// started is not forgotten. It must not be sent again without force.
+func TestDead_OnceCallInItsGrace(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		w := s.Tools(groupBench, s.doing("pay", crumbs.EffectOnce, func(c tool.Context, _ int) error { <-c.Done(); return c.Err() }))
+		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.Until("the call runs", func() bool { return s.total("run_1") == 1 })
+		w.Kill()
+		id := crumbs.ToolCallID("run_1", 1, 0)
+		s.Until("its time is over", func() bool { return s.Claim(id, 1).State == mesh.ClaimRevoked })
+		_, err := s.redrive(crumbs.DeadRedrive{CallID: id})
+		refused(t, err, fault.CallStarted, "must not happen twice")
+		s.WaitEnd("run_1")
+		account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:unknown")
+		s.want(t, "run_1", "1.0:1")
+	})
+}
+
+// A model call that was redriven is not sent again by a repeated redrive either.
+func TestDead_RedriveOfAModelCallIsNotRepeated(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.apply(clerk("clerk", turn("never asked for"), turn("Done.")))
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		id := crumbs.ModelCallID("run_1", 1)
+		s.WaitType("run_1", crumbs.TypeRunStarted)
+		for n, want := range []bool{false, true} {
+			if got, err := s.redrive(crumbs.DeadRedrive{CallID: id}); err != nil || got.Already != want || got.Attempt != 2 {
+				t.Fatalf("redrive %d: %+v %v", n+1, got, err)
+			}
+		}
+		s.Gateway()
+		s.WaitEnd("run_1")
+		account(t, s.Fleet, "run_1").completed("Done.")
+	})
+}
+
+// A letter that is edited after its redrive is another message: it is redriven anew,
+// once, and what the first redrive sent stays as it is.
+func TestDead_EditAfterARedriveIsRedrivenAnew(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.apply(clerk("clerk", turn("Done.")))
+		s.Orchestrator()
+		if _, err := s.Mesh.Conn.Publish(t.Context(), &nats.Msg{Subject: "run.request.NO", Data: []byte(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+		s.Until("it is a dead letter", func() bool { held, _ := s.Stream(crumbs.StreamDead); return held == 1 })
+		edit := func(body string) uint64 {
+			t.Helper()
+			var receipt crumbs.DeadReceipt
+			if err := s.ask(crumbs.EndpointDeadEdit, crumbs.DeadEdit{ID: 1, By: by("ada"), Body: json.RawMessage(body)}, &receipt); err != nil {
+				t.Fatal(err)
+			}
+			return receipt.ID
+		}
+		wants := func(id uint64, run crumbs.RunID, already bool) {
+			t.Helper()
+			if got, err := s.redrive(crumbs.DeadRedrive{ID: id}); err != nil || got.Already != already || !already && got.RunID != run {
+				t.Fatalf("%+v %v; expected run %s, already %v", got, err, run, already)
+			}
+		}
+		older := edit(`{"agentId":"clerk","runId":"run_1","input":1}`)
+		wants(1, "run_1", false)
+		wants(1, "run_1", true)
+		newer := edit(`{"agentId":"clerk","runId":"run_2","input":2}`)
+		var l crumbs.DeadLetter
+		if err := s.ask(crumbs.EndpointDeadGet, crumbs.DeadGet{ID: 1}, &l); err != nil || l.Status != crumbs.DeadEdited {
+			t.Errorf("after the edit: %+v %v", l, err)
+		}
+		wants(older, "run_1", true)
+		wants(newer, "run_2", false)
+		wants(1, "run_2", true)
+		s.WaitEnd("run_1")
+		s.WaitEnd("run_2")
+		edit(`{"agentId":"clerk","runId":"run_2","input":3}`)
+		_, err := s.redrive(crumbs.DeadRedrive{ID: 1})
+		refused(t, err, fault.RunConflict, "crumb dead edit 1`")
+	})
+}
+
+// The same holds for controls, also within the time in which the server drops what
+// is sent twice.
+func TestDead_EditedControlIsSentAnew(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.apply(clerk("clerk", turn("Done.")))
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.WaitType("run_1", crumbs.TypeRunStarted)
+		if _, err := s.Mesh.Conn.Publish(t.Context(), &nats.Msg{Subject: crumbs.ControlSubject("run_1"), Data: []byte("no json")}); err != nil {
+			t.Fatal(err)
+		}
+		s.Until("it is a dead letter", func() bool { held, _ := s.Stream(crumbs.StreamDead); return held == 1 })
+		for _, body := range []string{`{"runId":"run_1","controlId":"ctl_1","action":"pause"}`, `{"runId":"run_1","controlId":"ctl_2","action":"cancel"}`} {
+			edit := crumbs.DeadEdit{ID: 1, Body: json.RawMessage(body), By: by("ada")}
+			if err := s.ask(crumbs.EndpointDeadEdit, edit, new(crumbs.DeadReceipt)); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := s.redrive(crumbs.DeadRedrive{ID: 1}); err != nil || got.Already {
+				t.Fatalf("%s: %+v %v", body, got, err)
+			}
+		}
+		s.WaitEnd("run_1")
+	})
+}
+
 // A call that had started is not given up by a slip: its holder is named. With force
 // it is interrupted, and the next attempt is the operator's word against its effect.
 func TestDead_StartedCallNeedsForce(t *testing.T) {

@@ -138,7 +138,7 @@ type DeadRedrive struct {
 	CallID CallID     `json:"callId,omitempty"`
 	By     *Principal `json:"by"`
 	Reason string     `json:"reason,omitempty"`
-	Force  bool       `json:"force,omitempty"` // also an attempt that had started, or a letter that was redriven
+	Force  bool       `json:"force,omitempty"` // also an attempt that had started or is of a redrive, or a letter that was redriven
 }
 
 // DeadAnswer supplies the outcome of a call that is in flight: of the call that the
@@ -167,7 +167,7 @@ type DeadReceipt struct {
 	Of      uint64 `json:"of,omitempty"` // of an edit: the letter it replaces
 	RunID   RunID  `json:"runId,omitempty"`
 	CallID  CallID `json:"callId,omitempty"`
-	Attempt int    `json:"attempt,omitempty"` // redriven: the one that is sent now
+	Attempt int    `json:"attempt,omitempty"` // redriven: the one that is sent now, or was before
 	Act     string `json:"act"`
 	Applied bool   `json:"applied"`           // false: recorded, and the run takes it up next
 	Already bool   `json:"already,omitempty"` // it was done before: nothing was done now

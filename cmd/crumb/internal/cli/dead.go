@@ -180,6 +180,8 @@ func receiptText(r crumbs.DeadReceipt) string {
 	switch {
 	case r.Already && r.At != nil && r.Act == crumbs.ActClose:
 		return fmt.Sprintf("letter %d: closed before, by %s at %s; nothing was done now", r.ID, r.By, r.At.Local().Format(time.DateTime))
+	case r.Already && r.At != nil && r.Act == crumbs.ActRedrive && r.Attempt > 0:
+		return fmt.Sprintf("%s as attempt %d before, by %s at %s; nothing was done now", text, r.Attempt, r.By, r.At.Local().Format(time.DateTime))
 	case r.Already && r.At != nil:
 		return fmt.Sprintf("%s before, by %s at %s; nothing was done now", text, r.By, r.At.Local().Format(time.DateTime))
 	case r.Already:

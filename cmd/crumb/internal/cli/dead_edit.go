@@ -20,7 +20,7 @@ type deadEditCommand struct {
 
 // Help says what the flags do not.
 func (deadEditCommand) Help() string {
-	return "The letter stays as it is, and keeps its id: redriving it sends the body as it was edited last. With --json the edited one has an id of its own, which `show` and `redrive` take too. Only requests and controls can be edited: a call is sent as its run has it, a decision is signed."
+	return "The letter stays as it is, and keeps its id: redriving it sends the body as it was edited last, also when it was redriven before. With --json the edited one has an id of its own, which `show` and `redrive` take too. Only requests and controls can be edited: a call is sent as its run has it, a decision is signed."
 }
 
 // Run stores another body for a letter.

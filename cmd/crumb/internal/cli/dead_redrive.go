@@ -22,7 +22,7 @@ type deadRedriveCommand struct {
 
 // Help says what the flags do not.
 func (deadRedriveCommand) Help() string {
-	return "A request is asked for again under its run id, as it was edited last. A call gets its next attempt from its run, with all its time; what of the attempt before still comes counts no more. A control goes back while its run lives. What cannot be redriven is refused with the reason: a call that has its outcome, anything of a run that has ended. With --run or --all-of the status is 1 when any was refused."
+	return "A request is asked for again under its run id, as it was edited last. A call gets its next attempt from its run, with all its time; what of the attempt before still comes counts no more. While that next one is in flight a second redrive is told of it and sends nothing. A control goes back while its run lives. What cannot be redriven is refused with the reason: a call that has its outcome, anything of a run that has ended. With --run or --all-of the status is 1 when any was refused."
 }
 
 // Run redrives one letter or call, or many letters.

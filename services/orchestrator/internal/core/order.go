@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -49,8 +50,8 @@ func (d *decision) redrive(c *Call, o *crumbs.RunOrder) {
 		panic("core: the pinned tool set lost " + c.Leaf)
 	}
 	c.Started = c.Started || d.e.Claims[c.ID.Attempt(c.Attempt)]
-	d.rule(o)
 	d.attempt(c, tool)
+	d.rule(o)
 }
 
 // answer settles a call with the outcome that somebody supplies.
@@ -91,11 +92,11 @@ func (d *decision) modelOrdered(m *ModelCall, o *crumbs.RunOrder) bool {
 		d.intents = append(d.intents, Intent{Kind: SendCancel, Calls: []crumbs.CallID{m.ID}})
 		d.modelFailed(attempt, orderFault(o, fault.ModelError), nil)
 	case crumbs.OrderRedrive:
-		d.rule(o)
 		now := d.now
 		d.steps = append(d.steps, &crumbs.StepEnd{Base: d.base(crumbs.TypeStepEnd), Attempt: attempt, RetryAt: &now,
 			Error: fault.New(fault.ModelError, "the attempt was given up and is sent again: %s", clipTo(o.Reason, ReasonMax))})
 		d.startModel(attempt + 1)
+		d.rule(o)
 	default:
 		return false
 	}
@@ -109,8 +110,33 @@ func orderFault(o *crumbs.RunOrder, code fault.Code) *fault.Error {
 	return bounded(o.Error)
 }
 
-// rule remembers an order that somebody gave.
+// rule remembers an order that somebody gave: the last RulingsMax, and as long as an
+// attempt is in flight the redrive that it is of, lest a repeated one send another.
 func (d *decision) rule(o *crumbs.RunOrder) {
 	d.s.Rulings = append(d.s.Rulings, Ruling{Action: o.Action, Call: o.CallID, Attempt: o.Attempt, By: o.By, At: d.e.At})
-	d.s.Rulings = d.s.Rulings[max(0, len(d.s.Rulings)-RulingsMax):]
+	others := 0
+	for _, r := range d.s.Rulings {
+		if !d.redriven(r) {
+			others++
+		}
+	}
+	d.s.Rulings = slices.DeleteFunc(d.s.Rulings, func(r Ruling) bool {
+		if others <= RulingsMax || d.redriven(r) {
+			return false
+		}
+		others--
+		return true
+	})
+}
+
+// redriven reports whether the attempt that an order had sent is in flight.
+func (d *decision) redriven(r Ruling) bool {
+	if r.Action != crumbs.OrderRedrive {
+		return false
+	}
+	if m := d.s.Model; m != nil && m.ID == r.Call {
+		return m.Attempt == r.Attempt+1
+	}
+	c := d.call(r.Call)
+	return c != nil && c.Phase == Dispatched && c.Attempt == r.Attempt+1
 }

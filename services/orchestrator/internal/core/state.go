@@ -24,7 +24,7 @@ const (
 	RecordMax          = 512 << 10
 	ReasonMax          = 4 << 10  // of the reason of a cancel
 	ErrorMax           = 16 << 10 // of an error's message told from outside
-	RulingsMax         = 8        // orders that are remembered
+	RulingsMax         = 8        // orders that are remembered, beside the redrives of what is in flight
 	DefaultRetryCap    = 5 * time.Minute
 	rejectedByDefault  = "rejected by human"
 	finishStop         = "stop"
@@ -70,7 +70,7 @@ type State struct {
 	Timer      Timer         `json:"timer"`
 	Stop       *Stop         `json:"stop,omitempty"`
 	Result     *Result       `json:"result,omitempty"`
-	Rulings    []Ruling      `json:"rulings,omitempty"` // the last RulingsMax; since version 2
+	Rulings    []Ruling      `json:"rulings,omitempty"` // the last RulingsMax, and the redrives of attempts in flight; since version 2
 	Outbox     Outbox        `json:"outbox"`
 
 	// Blobs are what this decision refers to by content; they are written before

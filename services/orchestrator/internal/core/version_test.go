@@ -132,8 +132,34 @@ func TestOrder_RulingsAreBounded(t *testing.T) {
 			t.Fatalf("%s: %v %v", line, changed, err)
 		}
 	}
-	if got := m.s.Rulings; len(got) != core.RulingsMax || got[len(got)-1].Attempt != orders || got[0].Action != crumbs.OrderRedrive {
+	if got := m.s.Rulings; len(got) != core.RulingsMax+1 || got[len(got)-1].Attempt != orders || got[0].Action != crumbs.OrderRedrive {
 		t.Errorf("%d orders are remembered: %+v", len(got), got)
+	}
+}
+
+// That a call in flight was redriven is known however many orders followed; of what
+// is over the last are.
+func TestOrder_RedrivesOfWhatIsInFlightAreRemembered(t *testing.T) {
+	t.Parallel()
+	const calls = 2*core.RulingsMax + 1
+	m := newMachine()
+	lines := []string{`requested run_1 input="go"`, `model.result run_1.1.m calls=` + strings.TrimSuffix(strings.Repeat(`tool_charge{"title":"a"};`, calls), ";")}
+	for i := range calls {
+		lines = append(lines, fmt.Sprintf(`order run_1.1.%d redrive by=ada`, i))
+	}
+	lines = append(lines, `order run_1.1.0 answer by=ada attempt=2`)
+	for _, line := range lines {
+		e, err := m.parse(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changed, err := m.step(e); err != nil || !changed {
+			t.Fatalf("%s: %v %v", line, changed, err)
+		}
+	}
+	got := m.s.Rulings
+	if len(got) != calls+1 || got[0].Call != "run_1.1.0" || got[calls].Action != crumbs.OrderAnswer {
+		t.Fatalf("%d orders are remembered: %+v", len(got), got)
 	}
 }
 

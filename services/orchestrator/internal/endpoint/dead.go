@@ -37,10 +37,7 @@ func (e *Endpoints) deadList(ctx context.Context, body json.RawMessage) (any, er
 	if r.Before > 0 {
 		before = min(before, r.Before)
 	}
-	from := uint64(1)
-	if before > mesh.DeadScanMax {
-		from = before - mesh.DeadScanMax
-	}
+	from := deadFrom(before)
 	page, more := crumbs.DeadPage{Letters: []crumbs.DeadLetter{}}, false
 	err = e.Conn.DeadLetters(ctx, crumbs.DeadFilter(r.Stream, r.RunID), from, before, func(s mesh.Stored, bytes int) {
 		l := letter(s)
@@ -76,6 +73,14 @@ func (e *Endpoints) deadList(ctx context.Context, body json.RawMessage) (any, er
 		}
 	}
 	return page, nil
+}
+
+// deadFrom is the first id that one look at the letters below before takes in.
+func deadFrom(before uint64) uint64 {
+	if before > mesh.DeadScanMax {
+		return before - mesh.DeadScanMax
+	}
+	return 1
 }
 
 // checkDeadFilter keeps what a caller names out of the grammar of subjects.

@@ -104,8 +104,7 @@ func (e *Endpoints) attempts(ctx context.Context, f *explain.Facts, present []me
 	s := f.State
 	if m := s.Model; m != nil && f.Definition != nil {
 		provider := f.Definition.Model.Provider
-		a, err := e.attempt(ctx, flying{crumbs.StreamModelCalls, mesh.ProviderConsumer(provider), crumbs.ModelCallSubject(provider, s.Run.ID),
-			crumbs.ModelResultSubject(provider, m.ID, m.Attempt), crumbs.ModelClaim(provider, m.ID, m.Attempt), m.ID, m.Attempt}, present)
+		a, err := e.attempt(ctx, flight{attempt: m.Attempt, queue: provider, model: true}.flying(m.ID), present)
 		if err != nil {
 			return err
 		}
@@ -119,8 +118,7 @@ func (e *Endpoints) attempts(ctx context.Context, f *explain.Facts, present []me
 		if !ok {
 			continue
 		}
-		a, err := e.attempt(ctx, flying{crumbs.StreamToolCalls, mesh.GroupConsumer(t.Group), crumbs.ToolCallSubject(t.Group, s.Run.ID),
-			crumbs.ToolResultSubject(t.Group, c.ID, c.Attempt), crumbs.ToolClaim(t.Group, c.ID, c.Attempt), c.ID, c.Attempt}, present)
+		a, err := e.attempt(ctx, flight{attempt: c.Attempt, queue: t.Group}.flying(c.ID), present)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,8 @@ const (
 	orderWait    = 4 * time.Second
 	orderPollMin = 10 * time.Millisecond
 	orderPollMax = 250 * time.Millisecond
-	resultMax    = 512 << 10 // bytes of a result supplied by hand
+	resultMax    = 512 << 10   // bytes of a result supplied by hand
+	sendingMax   = time.Minute // how long an attempt without a message counts as on its way
 )
 
 // order is what an operator says of an attempt in flight.
@@ -117,6 +119,11 @@ func (e *Endpoints) order(ctx context.Context, o order) (any, error) {
 	if err := f.fits(o.letter); err != nil {
 		return nil, err
 	}
+	if o.attempt == 0 && o.action == crumbs.OrderRedrive && !o.force {
+		if receipt, ok, err := e.redriven(ctx, state, o, f); ok || err != nil {
+			return receipt, err
+		}
+	}
 	o.attempt = f.attempt
 	if err := e.revoke(ctx, o, f); err != nil {
 		return nil, err
@@ -162,6 +169,34 @@ func (e *Endpoints) ruled(s core.State, o order) (crumbs.DeadReceipt, bool, erro
 	return crumbs.DeadReceipt{}, false, nil
 }
 
+// redriven is the receipt of the redrive that the attempt in flight is of. It is false
+// when it is of none, when that one is nowhere any more, and when it had started:
+// revoke knows what to say of that.
+func (e *Endpoints) redriven(ctx context.Context, s core.State, o order, f flight) (crumbs.DeadReceipt, bool, error) {
+	at := slices.IndexFunc(s.Rulings, func(r core.Ruling) bool {
+		return r.Action == crumbs.OrderRedrive && r.Call == o.call && r.Attempt+1 == f.attempt
+	})
+	if at < 0 || f.stopping {
+		return crumbs.DeadReceipt{}, false, nil
+	}
+	present, err := e.Conn.Present(ctx)
+	if err != nil {
+		return crumbs.DeadReceipt{}, false, err
+	}
+	a, err := e.attempt(ctx, f.flying(o.call), present)
+	r := s.Rulings[at]
+	onItsWay := time.Since(r.At.Time) < sendingMax
+	if err != nil || a.Started && (a.Alive || f.once) || !a.Message && !a.Result && !onItsWay {
+		return crumbs.DeadReceipt{}, false, err
+	}
+	receipt := e.receipt(o, r.Attempt)
+	receipt.Applied, receipt.Already, receipt.At = true, true, &r.At
+	if r.By != nil {
+		receipt.By = actor(r.By)
+	}
+	return receipt, true, nil
+}
+
 func (e *Endpoints) receipt(o order, attempt int) crumbs.DeadReceipt {
 	r := crumbs.DeadReceipt{RunID: o.call.Run(), CallID: o.call, Attempt: attempt, Act: crumbs.ActAnswer, By: actor(o.by)}
 	if o.letter != nil {
@@ -179,6 +214,17 @@ type flight struct {
 	queue   string // group or provider instance
 	model   bool
 	once    bool
+
+	stopping bool // it was asked to stop, and may report until its grace is over
+}
+
+// flying names what is stored of the attempt.
+func (f flight) flying(call crumbs.CallID) flying {
+	stream, command := f.at(call.Run())
+	if f.model {
+		return flying{stream, mesh.ProviderConsumer(f.queue), command, crumbs.ModelResultSubject(f.queue, call, f.attempt), f.claim(call), call, f.attempt}
+	}
+	return flying{stream, mesh.GroupConsumer(f.queue), command, crumbs.ToolResultSubject(f.queue, call, f.attempt), f.claim(call), call, f.attempt}
 }
 
 func (f flight) claim(call crumbs.CallID) string {
@@ -253,7 +299,7 @@ func (e *Endpoints) inFlight(ctx context.Context, s core.State, o order) (flight
 			return flight{}, err
 		}
 		tool, ok := set.Lookup(c.Leaf)
-		return flight{attempt: c.Attempt, queue: tool.Group, once: !ok || tool.Effect == crumbs.EffectOnce}, nil
+		return flight{attempt: c.Attempt, queue: tool.Group, once: !ok || tool.Effect == crumbs.EffectOnce, stopping: !c.Grace.IsZero()}, nil
 	}
 	return flight{}, settled("the run is at step %d and does not wait for it", s.Step)
 }
@@ -263,7 +309,9 @@ func (e *Endpoints) inFlight(ctx context.Context, s core.State, o order) (flight
 func (e *Endpoints) revoke(ctx context.Context, o order, f flight) error {
 	key, claims := f.claim(o.call), e.Conn.Claims()
 	claim, err := claims.RevokeUnstarted(ctx, key)
-	if err != nil || claim.State != mesh.ClaimStarted {
+	// A claim that was revoked before may be of a call that had started: its deadline
+	// or a cancel revoked it, and its grace is not over.
+	if err != nil || claim.State != mesh.ClaimStarted && !(f.once && claim.Starts > 0) {
 		return err
 	}
 	alive, err := e.Conn.Alive(ctx, f.presence(claim.Worker))
@@ -278,8 +326,12 @@ func (e *Endpoints) revoke(ctx context.Context, o order, f flight) error {
 		risk = "is gone: whether the effect happened is not known, and the call must not happen twice"
 	}
 	if risk != "" && !o.force {
-		return fault.New(fault.CallStarted, "attempt %d of call %s was started by %s at %s, which %s; repeat with force to go on all the same", o.attempt, o.call, claim.Worker, claim.At.UTC().Format(time.RFC3339), risk).
-			With("worker", claim.Worker).With("startedAt", claim.At).With("present", alive)
+		refused := fault.New(fault.CallStarted, "attempt %d of call %s was started by %s, which %s; repeat with force to go on all the same", o.attempt, o.call, claim.Worker, risk).
+			With("worker", claim.Worker).With("present", alive)
+		if claim.State == mesh.ClaimStarted {
+			refused = refused.With("startedAt", claim.At)
+		}
+		return refused
 	}
 	_, err = claims.Revoke(ctx, key)
 	return err

@@ -40,18 +40,17 @@ func (e *Endpoints) deadRedrive(ctx context.Context, body json.RawMessage) (any,
 	if err != nil {
 		return nil, err
 	}
-	before, err := e.Conn.Last(ctx, crumbs.StreamDead, l.DeadSubject()+"."+crumbs.ActRedrive)
+	edit, err := e.newestEdit(ctx, s, l)
 	if err != nil {
 		return nil, err
 	}
-	if before != nil && !r.Force {
-		n := asNote(*before)
-		return crumbs.DeadReceipt{ID: l.ID, RunID: l.RunID, CallID: l.CallID, Act: crumbs.ActRedrive, Applied: true, Already: true, By: n.By, At: &n.At}, nil
+	if receipt, ok, err := e.redrivenLetter(ctx, l, edit); err != nil || ok && !r.Force {
+		return receipt, err
 	}
 	if l.Stream == crumbs.StreamToolCalls || l.Stream == crumbs.StreamModelCalls {
 		return e.redriveCall(ctx, r, s, l)
 	}
-	if s, l, err = e.newestEdit(ctx, s, l); err != nil {
+	if s, err = e.edited(ctx, s, l, edit); err != nil {
 		return nil, err
 	}
 	if withheld := s.Header.Get(mesh.DeadWithheld); withheld != "" && s.Header.Get(crumbs.DeadAct) != crumbs.ActEdit {
@@ -59,9 +58,9 @@ func (e *Endpoints) deadRedrive(ctx context.Context, body json.RawMessage) (any,
 	}
 	receipt := crumbs.DeadReceipt{ID: r.ID, RunID: l.RunID, Act: crumbs.ActRedrive, By: actor(r.By)}
 	if l.Stream == crumbs.StreamRequests {
-		receipt.RunID, receipt.Already, err = e.redriveRequest(ctx, s, l)
+		receipt.RunID, receipt.Already, err = e.redriveRequest(ctx, s, l, edit)
 	} else {
-		err = e.redriveMessage(ctx, s, l)
+		err = e.redriveMessage(ctx, s, l, edit)
 	}
 	if err != nil {
 		return nil, err
@@ -90,31 +89,67 @@ func refuse(l crumbs.DeadLetter, format string, args ...any) error {
 	return e
 }
 
-// newestEdit is what stands for a letter now: its last edit. An edit named by its
-// own id stands for itself.
-func (e *Endpoints) newestEdit(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter) (*mesh.Stored, crumbs.DeadLetter, error) {
+// newestEdit is what stands for a letter now: its last edit, nil when it has none. An
+// edit named by its own id stands for itself.
+func (e *Endpoints) newestEdit(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter) (*mesh.Stored, error) {
 	if l.Of != 0 {
-		letter, _, err := e.dead(ctx, l.Of)
-		if err != nil {
-			return nil, l, err
+		return s, nil
+	}
+	return e.Conn.Last(ctx, crumbs.StreamDead, l.DeadSubject()+"."+crumbs.ActEdit)
+}
+
+// redrivenLetter is the receipt of a redrive that was done before, false when there
+// was none of the letter as it stands: what was edited since is another message.
+func (e *Endpoints) redrivenLetter(ctx context.Context, l crumbs.DeadLetter, edit *mesh.Stored) (crumbs.DeadReceipt, bool, error) {
+	before, err := e.Conn.Last(ctx, crumbs.StreamDead, l.DeadSubject()+"."+crumbs.ActRedrive)
+	if err != nil || before == nil || before.Sequence < version(edit) {
+		return crumbs.DeadReceipt{}, false, err
+	}
+	n := asNote(*before)
+	receipt := crumbs.DeadReceipt{ID: l.ID, RunID: l.RunID, CallID: l.CallID, Act: crumbs.ActRedrive, Applied: true, Already: true, By: n.By, At: &n.At}
+	if l.CallID != "" {
+		receipt.Attempt = l.Attempt + 1
+	}
+	return receipt, true, nil
+}
+
+// version tells the forms of one letter apart: 0 as it came, else the id of its edit.
+func version(edit *mesh.Stored) uint64 {
+	if edit == nil {
+		return 0
+	}
+	return edit.Sequence
+}
+
+// edited is the letter with the body and headers of its edit.
+func (e *Endpoints) edited(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter, edit *mesh.Stored) (*mesh.Stored, error) {
+	if edit == nil {
+		return s, nil
+	}
+	letter, data := *s, s.Data
+	var err error
+	if l.Of != 0 { // s is the edit, and its body is whole
+		if s, _, err = e.dead(ctx, l.Of); err != nil {
+			return nil, err
 		}
-		edited := *letter
-		edited.Data, edited.Header = s.Data, s.Header
-		return &edited, l, nil
+		letter = *s
+	} else if data, err = e.Conn.Blobs(crumbs.DeadArea(edit.Subject)).CheckOut(ctx, edit.Data); err != nil {
+		return nil, err
 	}
-	n, err := e.Conn.Last(ctx, crumbs.StreamDead, l.DeadSubject()+"."+crumbs.ActEdit)
-	if err != nil || n == nil {
-		return s, l, err
-	}
-	whole, err := e.Conn.Blobs(crumbs.DeadArea(n.Subject)).CheckOut(ctx, n.Data)
-	edited := *s
-	edited.Data, edited.Header = whole, n.Header
-	return &edited, l, err
+	letter.Data, letter.Header = data, edit.Header
+	return &letter, nil
+}
+
+// redriveID makes the server drop a second copy of one redrive, and no other: not of
+// the letter in another form.
+func redriveID(l crumbs.DeadLetter, edit *mesh.Stored, more ...string) jetstream.PublishOpt {
+	parts := append([]string{"redrive", strconv.FormatUint(editable(l), 10), strconv.FormatUint(version(edit), 10)}, more...)
+	return jetstream.WithMsgID(strings.Join(parts, "."))
 }
 
 // redriveRequest asks for the run again. A run that exists by then was asked for
 // with the same body (already) or another one (RUN_CONFLICT).
-func (e *Endpoints) redriveRequest(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter) (run crumbs.RunID, already bool, err error) {
+func (e *Endpoints) redriveRequest(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter, edit *mesh.Stored) (run crumbs.RunID, already bool, err error) {
 	var r crumbs.RunRequest
 	if err := json.Unmarshal(s.Data, &r); err != nil {
 		return l.RunID, false, refuse(l, "its body is no JSON object; `crumb dead edit %d` can mend it", editable(l))
@@ -143,7 +178,7 @@ func (e *Endpoints) redriveRequest(ctx context.Context, s *mesh.Stored, l crumbs
 	if err != nil {
 		return r.RunID, false, fault.From(err)
 	}
-	return r.RunID, false, e.again(ctx, s, crumbs.RequestSubject(r.AgentID), data, jetstream.WithMsgID("redrive."+strconv.FormatUint(l.ID, 10)+"."+string(r.RunID)))
+	return r.RunID, false, e.again(ctx, s, crumbs.RequestSubject(r.AgentID), data, redriveID(l, edit, string(r.RunID)))
 }
 
 // lacking names all fields that a request needs and does not have.
@@ -173,12 +208,12 @@ func (e *Endpoints) again(ctx context.Context, s *mesh.Stored, subject string, d
 }
 
 // redriveMessage puts a control back, and says of the rest why not.
-func (e *Endpoints) redriveMessage(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter) error {
+func (e *Endpoints) redriveMessage(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter, edit *mesh.Stored) error {
 	head, rest, _ := strings.Cut(l.Subject, ".")
 	verb, _, _ := strings.Cut(rest, ".")
 	switch head + "." + verb {
 	case "run.control":
-		return e.redriveControl(ctx, s, l)
+		return e.redriveControl(ctx, s, l, edit)
 	case "timer.due":
 		return refuse(l, "a run arms its timers itself; `crumb runs get %s` shows where it is", l.RunID)
 	case "approval.decision":
@@ -199,7 +234,7 @@ func (e *Endpoints) redriveMessage(ctx context.Context, s *mesh.Stored, l crumbs
 	return refuse(l, "this version knows no such messages")
 }
 
-func (e *Endpoints) redriveControl(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter) error {
+func (e *Endpoints) redriveControl(ctx context.Context, s *mesh.Stored, l crumbs.DeadLetter, edit *mesh.Stored) error {
 	var c crumbs.RunControl
 	if err := crumbs.Decode(crumbs.TypeRunControl, withType(s.Data, crumbs.TypeRunControl), &c); err != nil {
 		return refuse(l, "its body is no control (%s); `crumb dead edit %d` can mend it", fault.From(err).Message, editable(l))
@@ -207,7 +242,7 @@ func (e *Endpoints) redriveControl(ctx context.Context, s *mesh.Stored, l crumbs
 	if state, err := e.state(ctx, l.RunID); err == nil && state.Status.Ended() {
 		return ended(state)
 	}
-	return e.again(ctx, s, crumbs.ControlSubject(l.RunID), s.Data, jetstream.WithMsgID("redrive."+strconv.FormatUint(l.ID, 10)))
+	return e.again(ctx, s, crumbs.ControlSubject(l.RunID), s.Data, redriveID(l, edit))
 }
 
 func ended(s core.State) error {
