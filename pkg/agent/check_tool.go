@@ -43,7 +43,7 @@ func (c *checker) tool(agent crumbs.AgentID, t Tool) {
 		c.handler(place{"worker", "tool"}, t.Worker.Tool)
 	}
 	if t.Human != nil {
-		c.human(t.Human)
+		c.human(place{"human"}, t.Human)
 	}
 	switch {
 	case !one: // which fields it may have is not known, only what each may be
@@ -138,8 +138,8 @@ func (c *checker) dir(at place, agent crumbs.AgentID, dir string) {
 	}
 }
 
-func (c *checker) human(h *Human) {
-	at := place{"human"}
+// human checks a question; at is where its fields stand.
+func (c *checker) human(at place, h *Human) {
 	c.schema(at.key("answerSchema"), h.AnswerSchema)
 	c.text(at.key("prompt"), h.Prompt, PromptMax)
 	if h.Prompt != "" && strings.TrimSpace(h.Prompt) == "" {

@@ -7,6 +7,7 @@ const (
 	DefaultBackoffMs         = 500           // CF-R09
 	DefaultBackoffMultiplier = 2             // CF-R09
 	DefaultTimeoutMs         = 60_000        // of a tool call: a minute
+	DefaultHookTimeoutMs     = 10_000        // of a hook and of a parser: ten seconds
 	DefaultExpiresMs         = 24 * 3600_000 // of a question: a day
 	DefaultStartBeforeMs     = 10 * 60_000   // of a call in its queue: ten minutes
 	DefaultMaxInFlight       = 10_000        // calls of a group that run at once

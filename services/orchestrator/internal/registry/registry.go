@@ -307,7 +307,7 @@ func (r *Registry) Known(group, tool string) bool {
 func (r *Registry) lookup(group, tool string) (agent.Announcement, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a, ok := r.announced[agent.AnnouncementKey(group, tool)]
+	a, ok := r.announced[agent.AnnouncementKey(agent.AnnouncedTool, group, tool)]
 	return a, ok
 }
 
