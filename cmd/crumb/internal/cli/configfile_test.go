@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/tool/worker"
+	"github.com/crumbmesh/crumbmesh/services/approvals"
+	"github.com/crumbmesh/crumbmesh/services/modelgw"
+	"github.com/crumbmesh/crumbmesh/services/orchestrator"
 )
 
 // parseLine reads a command line as Main does.
@@ -125,6 +130,36 @@ func TestQueues(t *testing.T) {
 	for _, word := range []string{"a=0", "a=x", "a=", "A", "", "a=-1"} {
 		if err := queues(map[string]int{}, "--group", "worker group", []string{word}); err == nil {
 			t.Errorf("%q was taken", word)
+		}
+	}
+}
+
+// Every service takes the same setting of how long it may finish what it has in
+// hand, from each place, and refuses none at all.
+func TestConfig_EveryServiceHasAGrace(t *testing.T) {
+	t.Parallel()
+	for service, c := range map[string]struct {
+		words []string
+		grace func(*commands) time.Duration
+		usual time.Duration
+	}{
+		"orchestrator": {[]string{"orchestrator", "--approvals-pubkey", "x"}, func(l *commands) time.Duration { return l.Orchestrator.Grace }, orchestrator.GraceDefault},
+		"approvals":    {[]string{"approvals", "serve", "--key-file", "x"}, func(l *commands) time.Duration { return l.Approvals.Serve.Grace }, approvals.GraceDefault},
+		"modelgw":      {[]string{"modelgw"}, func(l *commands) time.Duration { return l.Modelgw.Grace }, modelgw.GraceDefault},
+		"toolexec":     {[]string{"toolexec", "--dir", "."}, func(l *commands) time.Duration { return l.Toolexec.Grace }, worker.GraceDefault},
+	} {
+		file := configOf(t, "grace: 7s\n")
+		for _, at := range []struct {
+			words []string
+			want  time.Duration
+		}{{nil, c.usual}, {[]string{"--config", file}, 7 * time.Second}, {[]string{"--config", file, "--grace", "3s"}, 3 * time.Second}} {
+			line, err := parseLine(t, slices.Concat(c.words, at.words)...)
+			if err != nil || c.grace(line) != at.want {
+				t.Errorf("%s %v: %v, want %s", service, at.words, err, at.want)
+			}
+		}
+		if status, _, errs := crumb(t, append(c.words, "--grace", "0s")...); status != statusUsage || !strings.Contains(errs, "--grace: expected a duration over 0, got 0s") {
+			t.Errorf("%s without any: status %d: %s", service, status, errs)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/process"
-	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/services/modelgw"
 )
@@ -29,8 +28,8 @@ func (cmd modelgwCommand) Run(i *invocation) error {
 	if err := atLeastOne("--slots", cmd.Slots); err != nil {
 		return err
 	}
-	if cmd.Grace <= 0 {
-		return fault.New(fault.InvalidConfig, "--grace: expected a duration over 0, got %s", cmd.Grace)
+	if err := positive("--grace", cmd.Grace); err != nil {
+		return err
 	}
 	return cmd.serve(i, "modelgw", cmd.HTTP, func(ctx context.Context, conn *mesh.Conn, h process.Hooks) error {
 		return modelgw.Run(ctx, modelgw.Config{Providers: cmd.Provider, Slots: cmd.Slots, Grace: cmd.Grace, Ready: h.Ready, Health: h.Health}, conn)

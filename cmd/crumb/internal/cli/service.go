@@ -25,8 +25,8 @@ const serviceHelp = "Settings come from the YAML file of --config, from the envi
 
 // serve runs a service as this process.
 func (f serviceFlags) serve(i *invocation, name, http string, run process.Service) error {
-	if f.Wait <= 0 {
-		return fault.New(fault.InvalidConfig, "--wait: expected a duration over 0, got %s", f.Wait)
+	if err := positive("--wait", f.Wait); err != nil {
+		return err
 	}
 	log := f.logger(i).With("service", name)
 	return process.Run(i.ctx, process.Config{

@@ -32,8 +32,8 @@ func (cmd toolexecCommand) Run(i *invocation) error {
 	if err := atLeastOne("--slots", cmd.Slots); err != nil {
 		return err
 	}
-	if cmd.Grace <= 0 {
-		return fault.New(fault.InvalidConfig, "--grace: expected a duration over 0, got %s", cmd.Grace)
+	if err := positive("--grace", cmd.Grace); err != nil {
+		return err
 	}
 	verifier, err := cmd.verifier()
 	if err != nil {
@@ -47,6 +47,14 @@ func (cmd toolexecCommand) Run(i *invocation) error {
 			Dir: cmd.Dir, Group: cmd.Group, Slots: cmd.Slots, Grace: cmd.Grace, Verify: verifier.Verify, Ready: h.Ready, Health: h.Health,
 		}, conn)
 	})
+}
+
+// positive refuses a duration that is none.
+func positive(flag string, d time.Duration) error {
+	if d <= 0 {
+		return fault.New(fault.InvalidConfig, "%s: expected a duration over 0, got %s", flag, d)
+	}
+	return nil
 }
 
 // atLeastOne refuses a count under 1.
