@@ -24,8 +24,6 @@ const (
 	BucketApprovals = "approvals"
 	BucketClaims    = "claims"
 	BucketSessions  = "sessions"
-
-	ObjectsFiles = "files"
 )
 
 // Subject patterns, as consumers and permissions name them.

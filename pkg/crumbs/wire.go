@@ -62,10 +62,10 @@ type Model struct {
 	Model    string `json:"model"`
 }
 
-// File points at an object of the bucket `files`.
+// File points at a stored file.
 type File struct {
 	Kind     string `json:"kind"` // always "file"
-	URI      string `json:"uri"`  // files:<object>
+	URI      string `json:"uri"`  // `files:<owner>/<run>/<sha256>`; see FileURI
 	MimeType string `json:"mimeType,omitempty"`
 	Name     string `json:"name,omitempty"`
 }

@@ -58,6 +58,7 @@ const (
 	HookNotFound          Code = "HOOK_NOT_FOUND"
 	ParserNotFound        Code = "PARSER_NOT_FOUND"
 	ApprovalArgsChanged   Code = "APPROVAL_ARGS_CHANGED"
+	FileNotFound          Code = "FILE_NOT_FOUND"
 )
 
 // Entry is one row of the catalogue.
@@ -123,4 +124,5 @@ var catalogue = []Entry{
 	{HookNotFound, "A file names a hook that no worker of its group announced.", "Start a worker that registers it, or mend the name; `crumb tools list` shows what is announced."},
 	{ParserNotFound, "An agent's custom output format names a parser that no worker of its group announced.", "Start a worker that registers it, or mend the name; `crumb tools list` shows what is announced."},
 	{ApprovalArgsChanged, "A beforeRun hook changed the arguments that a person had approved.", "Write `approval: {hooks: before}` into the tool file, so that hooks run before the question, or let the hook leave the arguments alone."},
+	{FileNotFound, "No file of that URI is kept.", "Hand on a URI as a result or a crumb names it (`files:…`); files are kept as long as blobs (docs/retention.md)."},
 }

@@ -165,9 +165,6 @@ func (c *Conn) Ensure(ctx context.Context, t Topology) error {
 			return err
 		}
 	}
-	if _, err := c.JS.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: crumbs.ObjectsFiles, Replicas: c.Settings.Replicas, Storage: c.Settings.Storage}); err != nil {
-		return topologyError("object store "+crumbs.ObjectsFiles, err)
-	}
 	return c.EnsureConsumers(ctx, t)
 }
 

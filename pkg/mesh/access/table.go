@@ -81,7 +81,7 @@ func tools(group string) Role {
 			to("tool.result."+group+".*.*", "delta.*.*.tool.partial."+group),
 			keep(crumbs.BucketClaims, crumbs.ToolKeys(group)+">"), keep(crumbs.BucketWorkers, crumbs.ToolKeys(group)+">"),
 			keep(crumbs.BucketTools, group+".*.*"), look(crumbs.StreamInbox, "tool.result."+group+".*.*"), look(crumbs.StreamDeltas, "delta.*.*.tool.partial."+group),
-			get(crumbs.AreaCall(group)), put(crumbs.AreaTool(group), crumbs.AreaLive(group)),
+			get(crumbs.AreaCall(group)), put(crumbs.AreaTool(group), crumbs.AreaLive(group), crumbs.AreaToolFile(group)), get(crumbs.AreaFile),
 			giveUp(crumbs.StreamToolCalls+"-"+group)),
 		Hears: []string{crumbs.SubjectCancels},
 	}
@@ -91,14 +91,14 @@ func models(providers []string) Role {
 	r := Role{
 		Name: RoleModels, Account: AccountModels, For: "`crumb modelgw`",
 		Uses: all(to("delta.*.*.text", "delta.*.*.reasoning", "delta.*.*.tool.input", api+"STREAM.MSG.GET.KV_"+crumbs.BucketAgents), look(crumbs.StreamDeltas, "delta.*.*.text"),
-			get(crumbs.AreaCore)),
+			get(crumbs.AreaCore), get(crumbs.AreaFile)),
 		Hears: []string{crumbs.SubjectCancels},
 	}
 	for _, p := range providers {
 		r.Uses = append(r.Uses, all(consume(crumbs.StreamModelCalls, mesh.ProviderConsumer(p)),
 			to("model.result."+p+".*.*"), look(crumbs.StreamInbox, "model.result."+p+".*.*"),
 			keep(crumbs.BucketClaims, crumbs.ModelKeys(p)+">"), keep(crumbs.BucketWorkers, crumbs.ModelKeys(p)+">"),
-			put(crumbs.AreaModel(p)), giveUp(crumbs.StreamModelCalls+"-"+p))...)
+			put(crumbs.AreaModel(p), crumbs.AreaModelFile(p)), giveUp(crumbs.StreamModelCalls+"-"+p))...)
 	}
 	return r
 }
@@ -119,7 +119,7 @@ func approvals() Role {
 func follow() []Use {
 	return all(many(api+"DIRECT.GET."+crumbs.StreamCrumbs, api+"DIRECT.GET."+crumbs.StreamDeltas),
 		look(crumbs.StreamCrumbs, crumbs.SubjectCrumbs), look(crumbs.StreamDeltas, crumbs.SubjectDeltas),
-		get(crumbs.AreaCrumb), get("live"))
+		get(crumbs.AreaCrumb), get("live"), get(crumbs.AreaFile))
 }
 
 // ask is what everybody may ask who has to do with runs.
