@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/crumbmesh/crumbmesh/internal/meshtest"
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
@@ -189,5 +191,76 @@ func TestSweep_SettledCallsOfALivingQueue(t *testing.T) {
 		s.WaitEnd("run_2")
 		account(t, s.Fleet, "run_2").completed("Done.").ended("1.0:ok 1.1:ok")
 		s.want(t, "run_2", "1.0:1 1.1:1")
+	})
+}
+
+// forgets takes a group out of the project and of what workers announced, while no
+// orchestrator lives that has seen its queue.
+func (s scene) forgets(group string, agents ...*agent.Definition) {
+	s.t.Helper()
+	o := s.Orchestrator()
+	s.Apply([]string{groupIdle}, agents...)
+	o.Stop()
+	bucket := s.Mesh.Conn.Bucket(crumbs.BucketTools)
+	var keys []string
+	if err := bucket.List(context.Background(), group+".>", func(r mesh.Record) bool { keys = append(keys, r.Key); return true }); err != nil || len(keys) == 0 {
+		s.t.Fatal(keys, err)
+	}
+	for _, key := range keys {
+		if err := bucket.Delete(context.Background(), key); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := s.Mesh.Conn.JS.DeleteConsumer(context.Background(), crumbs.StreamToolCalls, mesh.GroupConsumer(group)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A group is removed for good while a call waits in its queue and no orchestrator
+// lives: the first one that comes finds the call where no queue is, and tells its run.
+func TestSweep_StrayOfARemovedGroup(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.announced(groupBench, "pay")
+		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
+		day := s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.WaitType("run_1", crumbs.TypeToolCalled)
+		day.Stop()
+		s.forgets(groupBench)
+		begun := time.Now()
+		s.Orchestrator()
+		s.Orchestrator()
+		s.lost("run_1", begun, 4*time.Minute)
+	})
+}
+
+// Somebody publishes a copy of a call for a group that never was, while the call waits
+// for its own: the copy becomes a dead letter and its run does not hear of it.
+func TestSweep_StrayCopyOfACallThatWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.announced(groupBench, "pay")
+		s.apply(clerk("clerk", turn("", call("pay")), turn("Done.")))
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.WaitType("run_1", crumbs.TypeToolCalled)
+		var m *mesh.Stored
+		s.Until("the call waits", func() bool {
+			var err error
+			m, err = s.Mesh.Conn.Next(context.Background(), crumbs.StreamToolCalls, crumbs.ToolCallFilter(groupBench), 1)
+			return err == nil && m != nil
+		})
+		copied := nats.Header{"ce-id": m.Header["ce-id"]}
+		if _, err := s.Mesh.Conn.Publish(context.Background(), &nats.Msg{Subject: crumbs.ToolCallSubject("nope", "run_1"), Data: m.Data, Header: copied}); err != nil {
+			t.Fatal(err)
+		}
+		s.Until("the copy is a dead letter", func() bool { return len(s.letters("run_1")) == 1 })
+		<-time.After(time.Minute)
+		s.Tools(groupBench, s.counted()...)
+		s.WaitEnd("run_1")
+		account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:ok")
+		s.want(t, "run_1", "1.0:1")
+		s.empty(crumbs.StreamToolCalls, crumbs.StreamInbox)
 	})
 }

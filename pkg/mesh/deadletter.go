@@ -166,18 +166,3 @@ func (c *Conn) DeadLetters(ctx context.Context, filter string, from, before uint
 	}
 	return nil
 }
-
-// LastSequence is the sequence of the last message a stream took.
-func (c *Conn) LastSequence(ctx context.Context, stream string) (uint64, error) {
-	s, err := c.stream(ctx, stream)
-	if err != nil {
-		return 0, err
-	}
-	ctx, cancel := bounded(ctx, requestTimeout)
-	defer cancel()
-	info, err := s.Info(ctx)
-	if err != nil {
-		return 0, unavailable(err, "stream "+stream)
-	}
-	return info.State.LastSeq, nil
-}

@@ -168,6 +168,32 @@ func (c *Conn) StreamStates(ctx context.Context) ([]StreamState, error) {
 	return out, nil
 }
 
+// LastSequence is the sequence of the last message a stream took.
+func (c *Conn) LastSequence(ctx context.Context, stream string) (uint64, error) {
+	state, err := c.state(ctx, stream)
+	return state.LastSeq, err
+}
+
+// Count is how many messages a stream holds.
+func (c *Conn) Count(ctx context.Context, stream string) (uint64, error) {
+	state, err := c.state(ctx, stream)
+	return state.Msgs, err
+}
+
+func (c *Conn) state(ctx context.Context, stream string) (jetstream.StreamState, error) {
+	s, err := c.stream(ctx, stream)
+	if err != nil {
+		return jetstream.StreamState{}, err
+	}
+	ctx, cancel := bounded(ctx, requestTimeout)
+	defer cancel()
+	info, err := s.Info(ctx)
+	if err != nil {
+		return jetstream.StreamState{}, unavailable(err, "stream "+stream)
+	}
+	return info.State, nil
+}
+
 // Present lists the workers that are present.
 func (c *Conn) Present(ctx context.Context) ([]Presence, error) {
 	var out []Presence

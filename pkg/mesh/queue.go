@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,10 +14,14 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
 
-// Queue is a consumer of a work queue as its server tells of it.
+// Queue is what a consumer of a work queue takes by one of its filters, as its server
+// tells of it.
 type Queue struct {
 	Consumer string
-	Filter   string
+	Filter   string // `>` of a consumer that takes everything
+	// Holds is how many messages its consumer will still give out or has in hand; told
+	// with the first of its filters.
+	Holds uint64
 	// Floor is a sequence: what matches, and is still stored at it or below, will not
 	// be delivered any more.
 	Floor uint64
@@ -38,11 +43,18 @@ func (c *Conn) Queues(ctx context.Context, stream string) ([]Queue, error) {
 	var out []Queue
 	list := s.ListConsumers(ctx)
 	for info := range list.Info() {
-		q := Queue{Consumer: info.Name, Filter: info.Config.FilterSubject, Floor: info.AckFloor.Stream}
+		q := Queue{Consumer: info.Name, Filter: info.Config.FilterSubject, Floor: info.AckFloor.Stream, Holds: info.NumPending + uint64(info.NumAckPending)}
 		if info.NumAckPending == 0 {
 			q.Floor = info.Delivered.Stream // the floor moves with an acknowledgement only
 		}
-		out = append(out, q)
+		filters := info.Config.FilterSubjects
+		if len(filters) == 0 {
+			filters = []string{cmp.Or(q.Filter, ">")}
+		}
+		for _, q.Filter = range filters {
+			out = append(out, q)
+			q.Holds = 0
+		}
 	}
 	if err := list.Err(); err != nil {
 		return nil, unavailable(err, "consumers of "+stream)

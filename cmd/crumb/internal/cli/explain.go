@@ -17,7 +17,7 @@ type explainCommand struct {
 
 // Help says what the flags do not.
 func (explainCommand) Help() string {
-	return "What the run waits for and since when, who has it in hand, which limits hold, its last error, and for each tool the selector that decided. It changes nothing."
+	return "What the run waits for and since when, who has it in hand, which limits hold, its last error, and for each tool the selector that decided. It changes nothing. Commands are completed with the flags that reach this mesh; with --json they are plain."
 }
 
 // Run explains one run.
@@ -34,6 +34,11 @@ func (cmd explainCommand) Run(i *invocation) error {
 	if err != nil {
 		return err
 	}
+	return i.explained(x)
+}
+
+// explained writes an explanation: a document as it came, or for people.
+func (i *invocation) explained(x crumbs.RunExplained) error {
 	if i.globals.JSON {
 		return i.document(x)
 	}

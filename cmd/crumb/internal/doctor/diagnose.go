@@ -72,6 +72,7 @@ func Diagnose(f Facts) []Finding {
 	d.storage()
 	d.services()
 	d.consumers()
+	d.strays()
 	d.workers()
 	d.versions()
 	d.clocks()
@@ -132,7 +133,7 @@ const initCommand = "crumb init"
 const syncCommand = "curl -s http://NATS-SERVER:8222/varz | grep sync_   (each server, at its monitoring port)"
 
 func (d *diagnosis) topology() {
-	for _, what := range []string{"streams", "streams and consumers", "consumers", "sizes of streams", "ends of streams"} {
+	for _, what := range []string{"streams", "streams and consumers", "consumers", "sizes of streams", "ends of streams", "subjects of calls"} {
 		if e := d.because(what); e != nil {
 			d.add(CheckTopology, Broken, fmt.Sprintf("%s cannot be read: %s", what, e.Message), "NATS does not answer, has no leader for them, or this role may not ask", "nats server report jetstream")
 		}
@@ -284,6 +285,23 @@ func (d *diagnosis) consumers() {
 		case known && !ofWorkers && age > serviceAge || known && age > workersAge && l.Pending > 0:
 			d.add(CheckConsumers, Warning, fmt.Sprintf("%s: the oldest message (%s) is %s old", at, oldest.Subject, age), "it is taken more slowly than it fills, or one message is given back again and again", d.serverOf(l.Consumer))
 		}
+	}
+}
+
+// strays are calls that no consumer takes: the orchestrators make dead letters of
+// them, and who knows better makes their queue.
+func (d *diagnosis) strays() {
+	for _, s := range d.Strays {
+		command := "crumb dead list"
+		if mesh.IsQueue(s.Filter) {
+			flag := " --group "
+			if s.Stream == crumbs.StreamModelCalls {
+				flag = " --provider "
+			}
+			command += "; if the queue is meant to be there: " + initCommand + flag + crumbs.Token(s.Filter, 2)
+		}
+		d.add(CheckConsumers, Warning, fmt.Sprintf("%d messages of %s stand on %s, which no consumer takes", s.Messages, s.Stream, s.Filter),
+			"somebody published them by mistake, or their queue was removed; after a minute the orchestrators make dead letters of them and tell the runs that wait for them", command)
 	}
 }
 

@@ -151,6 +151,30 @@ func TestDoctor_GroupWithoutQueue(t *testing.T) {
 	wants(t, s.examine(), CheckTopology, Broken, "crumb init --group demo", "consumer group_demo", "missing")
 }
 
+// What stands where no queue is is named with the queue that would take it, also for the
+// operator's role and while no orchestrator moves it.
+func TestDoctor_Strays(t *testing.T) {
+	t.Parallel()
+	m := meshtest.StartGuarded(t, []string{group}, []string{"script"})
+	for _, subject := range []string{"tool.call.nope.run_1", "tool.call.nope.run_2", "tool.call.demo.run_1", "model.call.none.run_1", "tool.call.demo"} {
+		if _, err := m.Conn.Publish(t.Context(), &nats.Msg{Subject: subject, Data: []byte("a mistake")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	operator := m.ConnectAs(access.RoleOperator)
+	f, err := Examine(t.Context(), operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := Diagnose(f)
+	wants(t, found, CheckConsumers, Warning, "crumb dead list; if the queue is meant to be there: crumb init --group nope", "2 messages of TOOLCALLS stand on tool.call.nope.*, which no consumer takes")
+	wants(t, found, CheckConsumers, Warning, "crumb dead list; if the queue is meant to be there: crumb init --provider none", "1 messages of MODELCALLS stand on model.call.none.*,")
+	wants(t, found, CheckConsumers, Warning, "crumb dead list", "1 messages of TOOLCALLS stand on tool.call.demo, which")
+	if len(f.Strays) != 3 || operator.Violations() != 0 {
+		t.Errorf("strays %+v; %v", f.Strays, operator.Health())
+	}
+}
+
 // A record of a newer release turns the orchestrator's readiness red, and whoever
 // asks it hears why.
 func TestDoctor_RecordOfANewerRelease(t *testing.T) {

@@ -24,6 +24,7 @@ type Facts struct {
 	Streams []mesh.StreamState
 	Loads   []mesh.Load
 	Last    map[string]uint64 // last sequence by stream
+	Strays  []mesh.Stray      // calls that no consumer takes
 	View    *crumbs.MeshView  // nil when no orchestrator answers
 	Pings   []Ping
 	Unread  []Unread // what could not be read
@@ -78,6 +79,8 @@ func Examine(ctx context.Context, conn *mesh.Conn) (Facts, error) {
 	f.read("consumers", err)
 	f.Last, err = conn.LastSequences(ctx)
 	f.read("ends of streams", err)
+	f.Strays, err = strays(ctx, conn)
+	f.read("subjects of calls", err)
 	for _, service := range []string{"orchestrator", "approvals"} {
 		f.ping(ctx, conn, service)
 	}
@@ -107,6 +110,26 @@ func loads(ctx context.Context, conn *mesh.Conn) (all []mesh.Load, err error) {
 
 // unasked reports whether messages wait and nobody asks for them or has any.
 func unasked(l mesh.Load) bool { return l.Pending > 0 && l.Waiting == 0 && l.InHand == 0 }
+
+// straysMax bounds the places of strays that are told of each stream.
+const straysMax = 16
+
+// strays finds calls that no consumer takes. Of a stream that is missing the topology
+// tells.
+func strays(ctx context.Context, conn *mesh.Conn) (all []mesh.Stray, err error) {
+	for _, stream := range []string{crumbs.StreamModelCalls, crumbs.StreamToolCalls} {
+		queues, err := conn.Queues(ctx, stream)
+		var some []mesh.Stray
+		if err == nil {
+			some, err = conn.Strays(ctx, stream, queues, straysMax)
+		}
+		if err != nil && fault.CodeOf(err) != fault.TopologyMissing {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
 
 func (f *Facts) read(what string, err error) bool {
 	if err != nil {

@@ -20,34 +20,46 @@ type callOn struct {
 	attempt int
 }
 
-// stands says whether somebody who is present holds the attempt, and whether its
-// run still waits for it on that queue.
-func (s *Sweeper) stands(ctx context.Context, of callOn) (held, waits bool, err error) {
+// standing is what is known of an attempt.
+type standing struct {
+	recorded bool // its run is on record
+	unread   bool // in a record that only a newer orchestrator reads
+	flies    bool // it is in flight, on whatever queue
+	waits    bool // its run still waits for it on the queue that it stands on
+	held     bool // somebody who is present holds it
+}
+
+// stands says what is known of an attempt. It fails with UNAVAILABLE.
+func (s *Sweeper) stands(ctx context.Context, of callOn) (standing, error) {
 	r, err := s.conn.Bucket(crumbs.BucketRuns).Get(ctx, string(of.call.Run()))
 	if err != nil || !r.Exists() {
-		return false, false, err
+		return standing{}, err
 	}
 	state, err := core.Decode(r.Value)
 	if err != nil {
-		return false, of.trusted, nil //nolint:nilerr // whoever can read the record decides
+		return standing{recorded: true, unread: true, waits: of.trusted}, nil //nolint:nilerr // whoever can read the record decides
 	}
 	pinned := core.Pinned{}
 	if pinned.Agent, err = s.names.Definition(ctx, state.Run.Agent, state.Run.Revision); err == nil {
 		pinned.Tools, err = s.names.ToolSet(ctx, state.Run.ToolSet)
 	}
 	if code := fault.CodeOf(err); err != nil && code != fault.AgentNotFound && code != fault.InternalError {
-		return false, false, err
+		return standing{}, err
 	}
 	pending := core.Settles(pinned, state, core.Event{Kind: core.Ordered, Order: &crumbs.RunOrder{CallID: of.call, Attempt: of.attempt}})
-	if len(pending) == 0 || !of.trusted && !of.fits(pending[0]) {
-		return false, false, nil
+	if len(pending) == 0 {
+		return standing{recorded: true}, nil
+	}
+	st := standing{recorded: true, flies: true, waits: of.trusted || of.fits(pending[0])}
+	if !st.waits {
+		return st, nil
 	}
 	claim, err := s.conn.Claims().Get(ctx, crumbs.ClaimOf(of.subject, of.call, of.attempt))
 	if err != nil || claim.State != mesh.ClaimStarted {
-		return false, true, err
+		return st, err
 	}
-	held, err = s.conn.Alive(ctx, crumbs.PresenceOf(of.subject, claim.Worker))
-	return held, true, err
+	st.held, err = s.conn.Alive(ctx, crumbs.PresenceOf(of.subject, claim.Worker))
+	return st, err
 }
 
 // fits reports whether an attempt in flight is one of the queue.

@@ -59,8 +59,8 @@ func (s *Sweeper) givenUp(ctx context.Context, subject string) error {
 	if of.call == "" || of.call.Run() != run {
 		return nil // its call ends at its deadline
 	}
-	held, waits, err := s.stands(ctx, of)
-	if err != nil || held || !waits {
+	st, err := s.stands(ctx, of)
+	if err != nil || st.held || !st.waits {
 		return err
 	}
 	return s.tell(ctx, of, fault.New(code, "%s gave the message of the call up: %s: %s", m.Header.Get(crumbs.DeadBy), m.Header.Get(crumbs.DeadCode), m.Header.Get(crumbs.DeadReason)).

@@ -49,11 +49,11 @@ func (s *Sweeper) settled(ctx context.Context, stream string, q mesh.Queue) erro
 		if call == "" || call.Run() != crumbs.RunID(crumbs.Token(m.Subject, 3)) || time.Since(m.Time) < confirmAfter {
 			continue
 		}
-		held, waits, err := s.stands(ctx, callOn{subject: m.Subject, trusted: true, call: call, attempt: attempt})
+		st, err := s.stands(ctx, callOn{subject: m.Subject, trusted: true, call: call, attempt: attempt})
 		if err != nil {
 			return err
 		}
-		if held || waits {
+		if st.held || st.waits {
 			continue
 		}
 		if err := s.conn.Remove(ctx, stream, m.Sequence); err != nil {

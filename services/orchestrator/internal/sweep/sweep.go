@@ -2,10 +2,12 @@
 // nobody will ever be handed again, moves them to the dead letters and tells their
 // runs, which would otherwise wait for the deadline of the call.
 //
-// Two things leave such messages: deliveries that are used up (the message stays
-// stored, invisible to its consumer) and a queue whose consumer was deleted. The
-// server says the first once, to who listens; whoever does not hear it finds the
-// message by looking. Any number of replicas may look: a message is kept once, a run
+// Three things leave such messages: deliveries that are used up (the message stays
+// stored, invisible to its consumer), a queue whose consumer was deleted, and a subject
+// that no consumer ever took (a stray: somebody published by mistake, or a group was
+// removed while no orchestrator lived). The server says the first once, to who listens;
+// whoever does not hear it finds the message by looking. REQUESTS, INBOX and TIMERS have
+// one consumer each that takes everything: nothing strays there. Any number of replicas may look: a message is kept once, a run
 // is told once, and to remove twice is to remove.
 //
 // What waits in a queue that lives, and whose run waits for it no more, is removed:
@@ -35,6 +37,8 @@ const (
 	queueGrace   = time.Minute      // a queue may be made anew
 	perQueueMax  = 256              // messages of a queue that one pass moves, and looks at for settled calls
 	queuesMax    = 4096             // queues that are remembered
+	straysMax    = 256              // places of strays that are remembered of a stream
+	straysEvery  = 10               // passes after which strays are looked for whatever the numbers say
 	tellMax      = 5 * time.Second  // for one run to be told
 	lettersBack  = 1000             // dead letters that a new process looks back over
 )
@@ -60,6 +64,9 @@ type Sweeper struct {
 	absent map[queue]time.Time // queues without a consumer, since; zero: there is one
 	letter uint64              // the last dead letter that was looked at; 0: none yet
 
+	strays map[queue]time.Time // places that no consumer takes and nobody names, since
+	passes int
+
 	further map[queue]uint64 // where the next look for settled calls goes on
 }
 
@@ -75,7 +82,7 @@ func New(conn *mesh.Conn, names Names, every time.Duration) *Sweeper {
 	if every <= 0 {
 		every = DefaultEvery
 	}
-	return &Sweeper{conn: conn, names: names, every: every, stuck: map[place]time.Time{}, absent: map[queue]time.Time{}, further: map[queue]uint64{}}
+	return &Sweeper{conn: conn, names: names, every: every, stuck: map[place]time.Time{}, absent: map[queue]time.Time{}, strays: map[queue]time.Time{}, further: map[queue]uint64{}}
 }
 
 // streams are the work queues of workers; the orchestrator's own have no bound on
@@ -126,7 +133,7 @@ func unlessStopped(ctx context.Context, err error) error {
 func (s *Sweeper) usedUp(ctx context.Context, stream string, sequence uint64, deliveries int) {
 	m, err := s.conn.Message(ctx, stream, sequence)
 	if err == nil && m != nil {
-		err = s.move(ctx, stream, m, fmt.Sprintf("it was handed out %d times", deliveries), deliveries)
+		err = s.move(ctx, stuck{stream: stream, m: m, why: fmt.Sprintf("it was handed out %d times", deliveries), deliveries: deliveries})
 	}
 	if err != nil && ctx.Err() == nil {
 		s.conn.Log.Warn("sweep", "stream", stream, "sequence", sequence, "error", err)
@@ -155,8 +162,12 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := s.astray(ctx, stream, queues); err != nil {
+			return err
+		}
 	}
 	s.stuck = seen
+	s.passes++
 	return s.letters(ctx)
 }
 
@@ -169,6 +180,9 @@ func (s *Sweeper) all(stream string, queues []mesh.Queue, named []string) []mesh
 	}
 	present := map[string]bool{}
 	for _, q := range queues {
+		if !mesh.IsQueue(q.Filter) {
+			continue // none of ours: what it leaves is astray
+		}
 		present[q.Filter] = true
 		s.absent[queue{stream, q.Filter}] = time.Time{}
 	}
@@ -200,7 +214,11 @@ func (s *Sweeper) look(ctx context.Context, stream string, q mesh.Queue, seen ma
 		}
 		from = m.Sequence + 1
 		why := fmt.Sprintf("group or provider %q has no queue", crumbs.Token(q.Filter, 2))
-		if q.Floor != mesh.Everything {
+		if q.Floor == mesh.Everything {
+			if made, err := s.made(ctx, stream, q.Filter); err != nil || made {
+				return err
+			}
+		} else {
 			at := place{stream, m.Sequence}
 			since, known := s.stuck[at]
 			if !known {
@@ -212,40 +230,53 @@ func (s *Sweeper) look(ctx context.Context, stream string, q mesh.Queue, seen ma
 			}
 			why = fmt.Sprintf("it was handed out %d times", s.conn.Settings.WorkerMaxDeliver)
 		}
-		if err := s.move(ctx, stream, m, why, 0); err != nil {
+		if err := s.move(ctx, stuck{stream: stream, m: m, why: why}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// stuck is a message that nobody will be handed.
+type stuck struct {
+	stream     string
+	m          *mesh.Stored
+	why        string
+	deliveries int
+	stray      bool // on a queue that nobody names: what it says of a run is nobody's word
+}
+
 // move keeps a message as a dead letter, tells its run and removes it, in this
 // order: a crash in between repeats, and loses nothing. What its holder still works
-// on stays; of what its run waits for no more nothing is kept.
-func (s *Sweeper) move(ctx context.Context, stream string, m *mesh.Stored, why string, deliveries int) error {
+// on stays; of what its run waits for no more nothing is kept, unless no run of that
+// name is known on a queue that is not either.
+func (s *Sweeper) move(ctx context.Context, u stuck) error {
+	m, stream := u.m, u.stream
 	run := crumbs.RunID(crumbs.Token(m.Subject, 3))
 	call, attempt := callOf(m)
-	of := callOn{subject: m.Subject, trusted: true, call: call, attempt: attempt}
-	lost := fault.New(fault.ToolLost, "no worker will take the call: %s", why)
+	of := callOn{subject: m.Subject, trusted: !u.stray, call: call, attempt: attempt}
+	lost := fault.New(fault.ToolLost, "no worker will take the call: %s", u.why)
 	if stream == crumbs.StreamModelCalls {
-		lost = fault.New(fault.ModelError, "no model gateway will take the call: %s", why)
+		lost = fault.New(fault.ModelError, "no model gateway will take the call: %s", u.why)
 	}
+	waits := false
 	if call != "" && call.Run() == run {
-		held, waits, err := s.stands(ctx, of)
-		if err != nil || held {
+		st, err := s.stands(ctx, of)
+		switch {
+		case err != nil, st.held, u.stray && st.unread:
 			return err
-		}
-		if !waits {
+		case !st.waits && (!u.stray || st.recorded && !st.flies):
 			return s.conn.Remove(ctx, stream, m.Sequence)
 		}
+		waits = st.waits
 	}
-	d := &mesh.Delivery{Subject: m.Subject, Header: m.Header, Data: m.Data, Stored: m.Time, Sequence: m.Sequence, Count: deliveries}
+	d := &mesh.Delivery{Subject: m.Subject, Header: m.Header, Data: m.Data, Stored: m.Time, Sequence: m.Sequence, Count: u.deliveries}
 	letter, err := s.conn.DeadLetter(ctx, stream, run, d, lost)
 	if err != nil {
 		return err
 	}
 	s.conn.Log.Warn("call nobody takes", "stream", stream, "run", run, "call", call, "attempt", attempt, "letter", letter, "error", lost)
-	if call != "" && call.Run() == run {
+	if waits {
 		if err := s.tell(ctx, of, lost.With("deadLetter", letter)); err != nil {
 			return err
 		}
