@@ -2,6 +2,8 @@ package guard_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/crumbmesh/crumbmesh/internal/meshtest"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/access"
 )
 
@@ -20,17 +23,22 @@ type snapshot struct {
 }
 
 // The role of backups reads a whole stream, and the provisioner makes it again on a
-// mesh that does not have it, with its messages and consumers: neither needs more than
-// its role allows.
+// mesh that does not have it, or has it empty, with its messages and consumers:
+// neither needs more than its role allows.
 func TestBackup_OneRoleReadsAnotherRestores(t *testing.T) {
 	t.Parallel()
 	from := newScene(t)
-	kept := take(t, from.attacker(t, access.RoleBackup), crumbs.StreamToolCalls)
-	to := &scene{Mesh: meshtest.StartGuarded(t, []string{payments, research}, []string{"script"}), t: t}
-	if err := to.Conn.JS.DeleteStream(t.Context(), crumbs.StreamToolCalls); err != nil {
+	backups, err := mesh.ReadBackups(take(t, from.attacker(t, access.RoleBackup), crumbs.StreamToolCalls).keep(t))
+	if err != nil {
 		t.Fatal(err)
 	}
-	restore(t, to.attacker(t, access.RoleProvisioner), crumbs.StreamToolCalls, kept)
+	to := &scene{Mesh: meshtest.StartGuarded(t, []string{payments, research}, []string{"script"}), t: t} // every stream is there and empty
+	for _, there := range []bool{false, true} {
+		got, err := to.ConnectAs(access.RoleProvisioner).Restore(t.Context(), backups[0])
+		if err != nil || got.There != there {
+			t.Errorf("restored %+v, %v; want that it was there: %t", got, err, there)
+		}
+	}
 	for _, name := range []string{crumbs.StreamToolCalls, crumbs.StreamToolCalls + " group_" + payments, crumbs.StreamToolCalls + " group_" + research} {
 		if want, got := from.state()[name], to.state()[name]; got != want || want == "" {
 			t.Errorf("%s is %q, was %q", name, got, want)
@@ -41,6 +49,25 @@ func TestBackup_OneRoleReadsAnotherRestores(t *testing.T) {
 			t.Errorf("NATS refused %q", refused)
 		}
 	}
+}
+
+// keep writes the folder that `nats backup` would.
+func (s snapshot) keep(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	meta, err := json.Marshal(s)
+	if err == nil {
+		err = os.Mkdir(filepath.Join(dir, "one"), 0o700)
+	}
+	for name, data := range map[string][]byte{"backup.json": meta, "stream.arc.s2": slices.Concat(s.chunks...)} {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "one", name), data, 0o600)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func take(t *testing.T, a *attacker, stream string) snapshot {
@@ -74,26 +101,5 @@ func take(t *testing.T, a *attacker, stream string) snapshot {
 		if err := a.conn.PublishMsg(&nats.Msg{Subject: m.Reply}); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-func restore(t *testing.T, a *attacker, stream string, kept snapshot) {
-	t.Helper()
-	body, err := json.Marshal(kept)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer := a.ask("$JS.API.STREAM.RESTORE."+stream, nil, string(body))
-	var begun struct {
-		Deliver string `json:"deliver_subject"`
-	}
-	if err := json.Unmarshal(answer.Data, &begun); err != nil || begun.Deliver == "" {
-		t.Fatalf("a restore: %v: %s", err, answer.Data)
-	}
-	for _, chunk := range kept.chunks {
-		a.ask(begun.Deliver, nil, string(chunk))
-	}
-	if end := a.ask(begun.Deliver, nil, ""); isError(end) || len(end.Data) == 0 {
-		t.Fatalf("the end of a restore: %s", end.Data)
 	}
 }

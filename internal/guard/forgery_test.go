@@ -90,7 +90,7 @@ func forgeries() []forgery {
 		{"an unpin", "$JS.API.CONSUMER.UNPIN.TOOLCALLS.group_payments", `{"group":"x"}`, everybody()},
 		{"a new stream", "$JS.API.STREAM.CREATE.EVIL", `{"name":"EVIL","sources":[{"name":"TOOLCALLS"}]}`, provisioner},
 		{"another shape of a stream", "$JS.API.STREAM.UPDATE.CRUMBS", `{}`, provisioner},
-		{"the end of a stream", "$JS.API.STREAM.DELETE.CRUMBS", ``, everybody()},
+		{"the end of a stream", "$JS.API.STREAM.DELETE.CRUMBS", ``, provisioner},
 		{"an emptied stream", "$JS.API.STREAM.PURGE.CRUMBS", ``, everybody()},
 		{"a message gone", "$JS.API.STREAM.MSG.DELETE.CRUMBS", `{"seq":1}`, everybody()},
 		{"a call gone", "$JS.API.STREAM.MSG.DELETE.TOOLCALLS", `{"seq":1}`, orchestrator},

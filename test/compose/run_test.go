@@ -154,7 +154,8 @@ func TestE2E_Compose_RunsTheExample(t *testing.T) {
 }
 
 // docs/operations.md's own commands back a mesh up and bring it back on empty
-// servers: one run that waited for a person goes on, another is given up.
+// servers: one run that waited for a person goes on, another is given up. A restore
+// that was cut off before is no hindrance.
 func TestE2E_Compose_RestoresABackup(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -182,6 +183,7 @@ func TestE2E_Compose_RestoresABackup(t *testing.T) {
 			s.healthy(names[0])
 		}
 	}
+	s.giveUp("CRUMBS", "KV_runs")
 	said := s.follow(operations(t, "# restore:"), map[string]func(){
 		"# now start orchestrator and approvals": start("orchestrator", "approvals"),
 		"# now start modelgw and the workers":    start("modelgw", "toolexec-scripts", "toolexec-demo"),
@@ -216,15 +218,6 @@ func operations(t *testing.T, comment string) []string {
 // given up, and does what its comments say. It returns what was printed.
 func (s *stack) follow(lines []string, comments map[string]func()) string {
 	s.t.Helper()
-	bin := s.volume("bin")
-	for name, program := range map[string]string{"crumb": s.binaries["crumbmesh"], "nats": os.Getenv("NATS_CLI")} {
-		if program == "" {
-			s.t.Fatal("NATS_CLI names no nats command; run `make test-all`, which installs it")
-		}
-		if err := os.Symlink(program, bin+"/"+name); err != nil && !errors.Is(err, fs.ErrExist) {
-			s.t.Fatal(err)
-		}
-	}
 	var all strings.Builder
 	for _, line := range lines {
 		for comment, do := range comments {
@@ -236,30 +229,59 @@ func (s *stack) follow(lines []string, comments map[string]func()) string {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
-		shell := func(ctx context.Context) error {
-			c := exec.CommandContext(ctx, "sh", "-c", strings.ReplaceAll(line, "RUN ", "given_up "))
-			c.Dir = s.dir
-			c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "NATS_URL=nats://"+s.ports["nats-1:4222"])
-			out, err := c.CombinedOutput()
-			if err != nil {
-				return fmt.Errorf("%w\n%s", err, out)
-			}
-			all.Write(out)
-			return nil
-		}
-		if strings.HasPrefix(line, "for ") { // may be repeated, says the text
-			s.await(s.started["nats-1"][0], "docs/operations.md: "+line, shell)
-			continue
-		}
-		ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-		err := shell(ctx)
-		cancel()
+		out, err := s.shell(strings.ReplaceAll(line, "RUN ", "given_up "))
 		if err != nil {
-			s.t.Fatalf("docs/operations.md: %s: %v", line, err)
+			s.t.Fatalf("docs/operations.md: %s: %v\n%s", line, err, out)
 		}
+		all.WriteString(out)
 	}
 	for comment := range comments {
 		s.t.Fatalf("docs/operations.md does not say %q", comment)
 	}
 	return all.String()
+}
+
+// shell runs a line with crumb and nats of this machine, against the first server.
+func (s *stack) shell(line string) (string, error) {
+	s.t.Helper()
+	bin := s.volume("bin")
+	for name, program := range map[string]string{"crumb": s.binaries["crumbmesh"], "nats": os.Getenv("NATS_CLI")} {
+		if program == "" {
+			s.t.Fatal("NATS_CLI names no nats command; run `make test-all`, which installs it")
+		}
+		if err := os.Symlink(program, bin+"/"+name); err != nil && !errors.Is(err, fs.ErrExist) {
+			s.t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, "sh", "-c", line)
+	c.Dir = s.dir
+	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "NATS_URL=nats://"+s.ports["nats-1:4222"])
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+// giveUp begins to restore streams, sends nothing of them, and waits until the servers
+// have what that leaves: the streams, empty.
+func (s *stack) giveUp(streams ...string) {
+	s.t.Helper()
+	for _, stream := range streams {
+		s.await(s.started["nats-1"][0], "a restore of "+stream+" begins", func(context.Context) error {
+			out, err := s.shell("nats request '$JS.API.STREAM.RESTORE." + stream + "' --timeout 5s <backup/" + stream + "/backup.json")
+			if strings.Contains(out, "deliver_subject") || strings.Contains(out, "already in use") {
+				return nil
+			}
+			return fmt.Errorf("%v\n%s", err, out) // err may be nil: NATS answered that it does not
+		})
+	}
+	for _, stream := range streams {
+		s.await(s.started["nats-1"][0], "the servers take "+stream+" for a stream", func(context.Context) error {
+			out, err := s.shell("nats stream info --json " + stream)
+			if err != nil {
+				return fmt.Errorf("%w\n%s", err, out)
+			}
+			return nil
+		})
+	}
 }

@@ -174,8 +174,8 @@ func orchestrator() Role {
 }
 
 func provisioner() Role {
-	return Role{Name: RoleProvisioner, Account: AccountCore, For: "`crumb init`, `nats backup restore`, and nobody while the mesh runs",
-		Uses: to(api+"INFO", api+"STREAM.CREATE.*", api+"STREAM.UPDATE.*", api+"STREAM.INFO.*", api+"STREAM.NAMES", api+"STREAM.LIST",
+	return Role{Name: RoleProvisioner, Account: AccountCore, For: "`crumb init`, `crumb restore`, and nobody while the mesh runs",
+		Uses: to(api+"INFO", api+"STREAM.CREATE.*", api+"STREAM.UPDATE.*", api+"STREAM.DELETE.*", api+"STREAM.INFO.*", api+"STREAM.NAMES", api+"STREAM.LIST",
 			api+"CONSUMER.CREATE.>", api+"CONSUMER.INFO.*.*", api+"CONSUMER.LIST.*", api+"CONSUMER.NAMES.*", api+"CONSUMER.DELETE.*.*",
 			api+"STREAM.RESTORE.*", "$JS.SNAPSHOT.RESTORE.>")}
 }

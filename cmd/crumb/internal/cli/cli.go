@@ -57,6 +57,7 @@ type commands struct {
 	Tools     toolsCommand     `cmd:"" help:"Look at the tools that workers announced."`
 	Agents    agentsCommand    `cmd:"" help:"Look at agents, validate and apply a folder of them."`
 	Init      initCommand      `cmd:"" help:"Make the streams, buckets and queues of a mesh on NATS."`
+	Restore   restoreCommand   `cmd:"" help:"Make the streams of a backup again on empty servers, and see that all is there."`
 	Doctor    doctorCommand    `cmd:"" help:"Look at the mesh and say what is wrong with it and what mends it."`
 	Health    healthCommand    `cmd:"" help:"Ask a process of this machine whether it serves; what health checks call."`
 
