@@ -19,8 +19,11 @@ import (
 //	.results   the outputs of tools: the latest by the tool's name (.results.tool_read),
 //	           and all of them in order (.results.all: name, outcome, output)
 //	.messages  the transcript: role, text, parts
-//	.prompt    what a model of another provider would be shown of it: system, and
-//	           messages with the outputs of tools fenced
+//	.prompt    what a model of another provider would be shown of it: system, tools,
+//	           and messages with the outputs of tools fenced
+//	.settings  the agent's model.settings
+//	.providerOptions  the agent's model.providerOptions under the key of the kind of
+//	           provider, as providers take them (.providerOptions.script.…)
 //
 // with the built-in functions, `json`, and one rule of our own: a string of args
 // or json that is a single action ending in `| json` becomes that JSON value

@@ -127,7 +127,7 @@ func TestScript_templateFailsOnTheDataOfTheRun(t *testing.T) {
 	for text, want := range map[string]string{
 		"{{ .input.nosuch }}":                              `script "demo", turn 1: text: the template fails at .input.nosuch: the input has no key nosuch; it is {"big":9007199254740993,"deep":{"a":[1,"<b>"]},"half":0.5,`,
 		"{{ .results.tool_nosuch.a }}":                     `the template fails at .results.tool_nosuch.a: the results have no key tool_nosuch; there is all, tool_publish, tool_read`,
-		"{{ .nosuch }}":                                    `the template fails at .nosuch: a template has no key nosuch; there is input, messages, results`,
+		"{{ .nosuch }}":                                    `the template fails at .nosuch: a template has no key nosuch; there is input, messages, providerOptions, results, settings`,
 		"{{ range .messages }}{{ .nosuch }}{{ end }}":      `map has no entry for key "nosuch"`,
 		"{{ index .results.all 7 }}":                       "out of range",
 		`{{ printf "%9999d" 1 }}`:                          "widths of at most 3 digits",

@@ -14,6 +14,9 @@ type TemplateData struct {
 	Input    json.RawMessage  // absent: the last message of the user
 	Messages []crumbs.Message // the transcript so far, oldest first
 
+	Settings        json.RawMessage // of the model, an object or null
+	ProviderOptions json.RawMessage // as the provider got them, an object or null
+
 	// Prompt is what a model would be shown of them, as JSON: asked for once, and
 	// only by a turn that uses it.
 	Prompt func() json.RawMessage
@@ -47,7 +50,17 @@ func (d TemplateData) dot() map[string]any {
 		}
 	}
 	results[allResults] = all
-	return map[string]any{"input": value(input), "results": results, "messages": messages}
+	return map[string]any{"input": value(input), "results": results, "messages": messages,
+		"settings": optionsOf(d.Settings), "providerOptions": optionsOf(d.ProviderOptions)}
+}
+
+// optionsOf is an object as templates see it: a key of one that was not said is missing
+// like any other key.
+func optionsOf(raw json.RawMessage) any {
+	if o, ok := value(raw).(map[string]any); ok {
+		return o
+	}
+	return map[string]any{}
 }
 
 func textOf(m crumbs.Message) string {

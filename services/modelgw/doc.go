@@ -26,6 +26,11 @@
 //     says how many there were.
 //   - ctl.cancel, a revoked claim (read at each heartbeat) and the call's deadline
 //     end a call in flight: `cancelled`, `cancelled`, MODEL_TIMEOUT.
+//   - The same transcript makes the same prompt, byte for byte, and a longer one begins
+//     with it: the result says what the prompt was, and whether it began as the one
+//     before it (Prefix).
+//   - A structured answer (output.format json) is asked for without tools, and its
+//     text is not streamed.
 //   - What a tool returned reaches a model inside a fence, as data (internal/prompt);
 //     the transcript keeps it as it was.
 //   - No secret of this process (mesh.Conn.Secrets) is in a delta or a result, also

@@ -31,7 +31,18 @@ func imitationPattern() string {
 
 // harmless is a text in which nothing reads as a fence and everything can be seen.
 // A JSON document stays one: brackets stand only in its strings.
-func harmless(s string) string { return imitation.ReplaceAllString(reveal(s), "(${1}") }
+func harmless(s string) string {
+	s = reveal(s)
+	if !mayImitate(s) { // most outputs: the pattern costs ten times as much as this
+		return s
+	}
+	return imitation.ReplaceAllString(s, "(${1}")
+}
+
+// mayImitate reports texts with a bracket, as it is or escaped.
+func mayImitate(s string) bool {
+	return strings.ContainsAny(s, "<＜﹤‹〈⟨《&") || strings.Contains(s, `\u`) || strings.Contains(s, `\U`)
+}
 
 // reveal writes what nobody sees as {U+…}, so that a model and whoever looks at the
 // prompt read the same.

@@ -11,7 +11,10 @@
 // cache of prompts holds. What only looks like a fence is made harmless, and what a
 // person would not see (tags, direction marks, control characters) is made visible.
 //
-// Every adapter of a provider sends Of(call), never call.Messages.
+// Every adapter of a provider sends the Prompt it is given, never the messages of the
+// call, and in the order in which it is: so the digest of a Prompt says what the
+// provider got, and a Prompt that begins as the one before it finds the provider's
+// cache warm.
 package prompt
 
 import (
@@ -38,17 +41,38 @@ const human = "human_"
 // Prompt is what a model is shown.
 type Prompt struct {
 	System   string
-	Messages []crumbs.Message // outputs of tools are JSON strings, fenced
+	Tools    []crumbs.ToolSpec // in the order of the call: what may change stands last
+	Messages []crumbs.Message  // outputs of tools are JSON strings, fenced
+
+	digests []digest // of Messages
 }
 
-// Of is the prompt of a call. The call and its messages are not changed.
-func Of(call crumbs.ModelCall) Prompt {
-	p := Prompt{System: call.System, Messages: make([]crumbs.Message, len(call.Messages))}
+// Passage is a stretch of a transcript as a model is shown it. It never changes, so
+// it may be kept.
+type Passage struct {
+	Messages []crumbs.Message
+	digests  []digest
+}
+
+// Show makes a passage of messages, which are not changed.
+func Show(messages []crumbs.Message) Passage {
+	p := Passage{Messages: make([]crumbs.Message, len(messages)), digests: make([]digest, len(messages))}
+	for i, m := range messages {
+		p.Messages[i] = shown(m)
+		p.digests[i] = digestOf(p.Messages[i])
+	}
+	return p
+}
+
+// Of is the prompt of a call whose transcript stands in passages, oldest first; its
+// own messages are taken as the last one. The call is not changed.
+func Of(call crumbs.ModelCall, older ...Passage) Prompt {
+	p := Prompt{System: call.System, Tools: call.Tools}
 	if len(call.Tools) > 0 {
 		p.System = strings.TrimPrefix(call.System+"\n\n"+Note, "\n\n")
 	}
-	for i, m := range call.Messages {
-		p.Messages[i] = shown(m)
+	for _, part := range append(slices.Clip(older), Show(call.Messages)) {
+		p.Messages, p.digests = append(p.Messages, part.Messages...), append(p.digests, part.digests...)
 	}
 	return p
 }

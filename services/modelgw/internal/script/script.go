@@ -20,6 +20,9 @@ import (
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/turn"
 )
 
+// kind is this kind of provider: the key of its options.
+const kind = agent.ScriptProvider
+
 // Adapter answers model calls from scripts.
 type Adapter struct {
 	definitions *definitions
@@ -33,9 +36,10 @@ func New(conn *mesh.Conn) *Adapter { return &Adapter{definitions: newDefinitions
 // the whole or the scripted error. It fails with AGENT_NOT_FOUND when the
 // revision is not stored and MODEL_ERROR when the script, the turn or what a
 // template names is not there.
-func (a *Adapter) Generate(ctx context.Context, call crumbs.ModelCall) iter.Seq2[turn.Event, error] {
+func (a *Adapter) Generate(ctx context.Context, r turn.Request) iter.Seq2[turn.Event, error] {
 	return func(yield func(turn.Event, error) bool) {
-		t, err := a.render(ctx, call)
+		call := r.Call
+		t, err := a.render(ctx, r)
 		if err != nil {
 			yield(turn.Event{}, err)
 			return
@@ -62,7 +66,8 @@ func (a *Adapter) Generate(ctx context.Context, call crumbs.ModelCall) iter.Seq2
 }
 
 // render returns the turn of a call without templates.
-func (a *Adapter) render(ctx context.Context, call crumbs.ModelCall) (agent.RenderedTurn, error) {
+func (a *Adapter) render(ctx context.Context, r turn.Request) (agent.RenderedTurn, error) {
+	call := r.Call
 	d, err := a.definitions.get(ctx, call.AgentID, call.AgentRevision)
 	if err != nil {
 		return agent.RenderedTurn{}, err
@@ -72,15 +77,31 @@ func (a *Adapter) render(ctx context.Context, call crumbs.ModelCall) (agent.Rend
 		return agent.RenderedTurn{}, fault.New(fault.ModelError, "agent %s has no script %q in revision %s; it has [%s]; add scripts/%s.yaml",
 			call.AgentID, call.Model.Model, call.AgentRevision, strings.Join(slices.Sorted(maps.Keys(d.Scripts)), ", "), call.Model.Model)
 	}
-	return s.Render(call.N, agent.TemplateData{Input: input(call.Messages), Messages: call.Messages, Prompt: func() json.RawMessage { return shown(call) }})
+	t, err := s.Render(call.N, agent.TemplateData{
+		Input: input(call.Messages), Messages: call.Messages, Prompt: func() json.RawMessage { return encoded(shown(r.Prompt)) },
+		Settings: encoded(call.Settings), ProviderOptions: encoded(r.Options(kind)),
+	})
+	if err == nil && turn.Structured(call) && len(t.ToolCalls) > 0 {
+		return t, fault.New(fault.ModelError, "script %q, turn %d: toolCalls, but the agent's output.format is json: a structured answer has no tools; remove the calls, or the format from agent.yaml",
+			call.Model.Model, call.N)
+	}
+	return t, err
 }
 
 // shown is the prompt that a provider with a model would be sent: a script may look
 // at it, so that a test of an agent sees what its model will see.
-func shown(call crumbs.ModelCall) json.RawMessage {
-	p := prompt.Of(call)
-	raw, err := json.Marshal(map[string]any{"system": p.System, "messages": p.Messages})
-	if err != nil { // messages came as JSON
+func shown(p prompt.Prompt) any {
+	tools := p.Tools
+	if tools == nil {
+		tools = []crumbs.ToolSpec{}
+	}
+	return map[string]any{"system": p.System, "tools": tools, "messages": p.Messages}
+}
+
+// encoded is what came as JSON as JSON again; nil is null.
+func encoded(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
 		return json.RawMessage(`null`)
 	}
 	return raw

@@ -25,9 +25,9 @@ type adapter struct {
 	play  func(ctx context.Context, call crumbs.ModelCall, yield func(turn.Event, error) bool)
 }
 
-func (a *adapter) Generate(ctx context.Context, call crumbs.ModelCall) iter.Seq2[turn.Event, error] {
+func (a *adapter) Generate(ctx context.Context, r turn.Request) iter.Seq2[turn.Event, error] {
 	a.calls.Add(1)
-	return func(yield func(turn.Event, error) bool) { a.play(ctx, call, yield) }
+	return func(yield func(turn.Event, error) bool) { a.play(ctx, r.Call, yield) }
 }
 
 // says answers with one text.

@@ -61,7 +61,8 @@ func (w *Worker) consume(ctx context.Context, g *generation, adapter Adapter) (a
 	if ctx.Err() != nil { // cancelled while the claim was taken, or too late already
 		return nil, context.Cause(ctx)
 	}
-	for event, err := range adapter.Generate(ctx, g.job.call) {
+	request := turn.Request{Call: g.job.call, Prompt: g.job.prompt}
+	for event, err := range adapter.Generate(ctx, request) {
 		if err != nil {
 			return nil, err
 		}
@@ -77,13 +78,18 @@ func (w *Worker) consume(ctx context.Context, g *generation, adapter Adapter) (a
 		if g.bytes += len(event.Piece); g.bytes > answerBytesMax {
 			return nil, fault.New(fault.PayloadTooLarge, "provider %s sent more than %d bytes in one turn; lower maxOutputTokens", provider, answerBytesMax)
 		}
-		g.deltas.send(event)
+		if event.Kind != turn.Text || !turn.Structured(request.Call) { // half a document is of no use to anybody (CF-O03)
+			g.deltas.send(event)
+		}
 	}
 	return nil, fault.New(fault.ModelError, "provider %s ended its stream in the middle of the turn", provider)
 }
 
-// timed completes a result with what was measured.
+// timed completes a result with what was measured, and with what the model was
+// shown, whatever came of it: another attempt is shown the same.
 func (g *generation) timed(r crumbs.ModelResult) crumbs.ModelResult {
+	shown, kept := g.job.prompt.After(g.job.call.Prefix)
+	r.Prompt, r.PrefixKept = &shown, kept
 	r.Deltas, r.DurationMs = g.deltas.count, time.Since(g.started).Milliseconds()
 	if !g.first.IsZero() {
 		r.FirstTokenMs = g.first.Sub(g.started).Milliseconds()

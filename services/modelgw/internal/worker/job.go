@@ -7,6 +7,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/prompt"
 )
 
 // job is one request.
@@ -16,6 +17,7 @@ type job struct {
 	sequence uint64       // of its message
 	event    crumbs.Event // its attributes
 	call     crumbs.ModelCall
+	prompt   prompt.Prompt       // what the model is shown of it
 	after    crumbs.CheckpointID // whose answer led to it, "" for none
 }
 

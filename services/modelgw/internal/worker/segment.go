@@ -7,40 +7,54 @@ import (
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/prompt"
+	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/turn"
 )
 
-// readSegments puts the older messages, which stand in blobs, before those of
-// the body. It fails with RUN_NOT_FOUND when one is gone, INVALID_MESSAGE when
-// one is no list of messages, UNAVAILABLE.
-func (w *Worker) readSegments(ctx context.Context, j *job) error {
-	if len(j.call.Segments) == 0 {
-		return nil
-	}
-	parts := make([][]crumbs.Message, 0, len(j.call.Segments)+1)
+// segment is an older part of a transcript, which never changes: as it was written,
+// and as a model is shown it.
+type segment struct {
+	messages []crumbs.Message
+	shown    prompt.Passage
+}
+
+// assemble puts the older messages, which stand in blobs, before those of the body,
+// and makes the prompt of all. It fails with RUN_NOT_FOUND when a segment is gone,
+// INVALID_MESSAGE when one is no list of messages, UNAVAILABLE.
+func (w *Worker) assemble(ctx context.Context, j *job) error {
+	var older []prompt.Passage
+	var parts [][]crumbs.Message
 	for _, name := range j.call.Segments {
-		messages, err := w.segment(ctx, name)
+		s, err := w.segment(ctx, name)
 		if err != nil {
 			return err
 		}
-		parts = append(parts, messages)
+		older, parts = append(older, s.shown), append(parts, s.messages)
 	}
-	j.call.Messages, j.call.Segments = slices.Concat(append(parts, j.call.Messages)...), nil
+	if turn.Structured(j.call) {
+		j.call.Tools, j.call.ToolChoice = nil, nil
+	}
+	j.prompt = prompt.Of(j.call, older...)
+	if len(parts) > 0 {
+		j.call.Messages, j.call.Segments = slices.Concat(append(parts, j.call.Messages)...), nil
+	}
 	return nil
 }
 
 // segment reads one object; objects never change, so they may be kept.
-func (w *Worker) segment(ctx context.Context, name string) ([]crumbs.Message, error) {
-	if messages, ok := w.segments.Get(name); ok {
-		return messages, nil
+func (w *Worker) segment(ctx context.Context, name string) (segment, error) {
+	if s, ok := w.segments.Get(name); ok {
+		return s, nil
 	}
 	data, err := w.blobs.Get(ctx, name)
 	if err != nil {
-		return nil, err
+		return segment{}, err
 	}
-	var messages []crumbs.Message
-	if err := json.Unmarshal(data, &messages); err != nil {
-		return nil, fault.Wrap(fault.InvalidMessage, err, "segment %s: expected a JSON list of messages, got %d bytes that are none", name, len(data))
+	var s segment
+	if err := json.Unmarshal(data, &s.messages); err != nil {
+		return segment{}, fault.Wrap(fault.InvalidMessage, err, "segment %s: expected a JSON list of messages, got %d bytes that are none", name, len(data))
 	}
-	w.segments.Put(name, messages, len(data))
-	return messages, nil
+	s.shown = prompt.Show(s.messages)
+	w.segments.Put(name, s, 2*len(data))
+	return s, nil
 }

@@ -20,19 +20,18 @@ import (
 
 // Bounds of what a Worker remembers.
 const (
-	segmentBytesMax = 64 << 20 // of the encoded segments in the cache
+	segmentBytesMax = 64 << 20 // of the encoded segments in the cache, each with what a model is shown of it
 	answeredMax     = 10_000   // attempts whose lost acks are recognised
 )
 
 // Adapter generates the turns of one provider instance.
 //
-// Generate yields the pieces of one turn, then Done. The whole transcript is in
-// call.Messages (segments are read already), which it must not change; a model is
-// sent prompt.Of(call), in which what tools returned is fenced. An error
+// Generate yields the pieces of one turn, then Done. A model is sent the prompt of
+// the request, in which what tools returned is fenced, in its order. An error
 // ends the turn: *turn.Failure says whether another attempt may work. When ctx
 // ends it stops soon, with any error. A panic fails this turn only.
 type Adapter interface {
-	Generate(ctx context.Context, call crumbs.ModelCall) iter.Seq2[turn.Event, error]
+	Generate(ctx context.Context, r turn.Request) iter.Seq2[turn.Event, error]
 }
 
 // Deps are what a Worker needs.
@@ -51,7 +50,7 @@ type Worker struct {
 	adapters map[string]Adapter
 	tracer   trace.Tracer
 	flights  *flights
-	segments *lru.Cache[string, []crumbs.Message]
+	segments *lru.Cache[string, segment]
 	answered *lru.Cache[string, uint64] // attempt → sequence of its request
 	measured *measured
 }
@@ -65,7 +64,7 @@ func New(d Deps) (*Worker, error) {
 	return &Worker{
 		conn: d.Conn, live: live, claims: d.Conn.Claims(), blobs: d.Conn.Blobs(crumbs.AreaCore), adapters: d.Adapters, tracer: d.Tracer,
 		flights:  newFlights(),
-		segments: lru.New[string, []crumbs.Message](segmentBytesMax),
+		segments: lru.New[string, segment](segmentBytesMax),
 		answered: lru.New[string, uint64](answeredMax),
 		measured: newMeasured(d.Conn.Meter),
 	}, nil
@@ -98,7 +97,7 @@ func (w *Worker) handle(ctx context.Context, j *job) error {
 	if !ok {
 		return w.answer(ctx, j, j.failed(w.unserved(j.call.Model.Provider), false))
 	}
-	if err := w.readSegments(ctx, j); err != nil {
+	if err := w.assemble(ctx, j); err != nil {
 		if transient(err) {
 			return err
 		}
