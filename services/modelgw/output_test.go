@@ -158,7 +158,7 @@ func TestRun_PromptPrefixIsKept(t *testing.T) {
 			case step > 0 && step%3 == 1:
 				sent.Segments, sent.Messages = []string{aside(all[:len(all)-2])}, all[len(all)-2:]
 			case step > 0 && step%3 == 2:
-				sent.Segments, sent.Messages = []string{aside(all[:1]), aside(all[1:len(all)-1])}, all[len(all)-1:]
+				sent.Segments, sent.Messages = []string{aside(all[:1]), aside(all[1 : len(all)-1])}, all[len(all)-1:]
 			default:
 				sent.Messages = all
 			}
