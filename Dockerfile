@@ -25,10 +25,11 @@ WORKDIR /project
 ENTRYPOINT ["/usr/local/bin/crumb"]
 CMD ["toolexec"]
 
-# A worker in Go is one binary. This one reads and publishes in /work.
+# A worker in Go is one binary; `crumb` is for the health check of an engine that runs
+# a command for it. This one reads and publishes in /work.
 FROM scratch AS publisher
 COPY --from=build /out/etc/ /etc/
-COPY --from=build /out/bin/publisher /usr/local/bin/publisher
+COPY --from=build /out/bin/crumb /out/bin/publisher /usr/local/bin/
 COPY --from=build --chown=65532:65532 /out/home/ /
 USER 65532:65532
 WORKDIR /work

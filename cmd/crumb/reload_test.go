@@ -3,19 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/crumbmesh/crumbmesh/pkg/client"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
-	"github.com/crumbmesh/crumbmesh/pkg/decision"
-	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 	"github.com/crumbmesh/crumbmesh/pkg/tool/worker"
 )
@@ -23,26 +18,12 @@ import (
 // saying is a worker whose tool `say` answers its first argument: what a group's
 // command starts in these tests.
 func saying() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	if err := say(ctx, os.Args[1]); err != nil {
+	text := os.Args[1]
+	said := tool.Define("say", "Says it.", func(tool.Context, struct{}) (string, error) { return text, nil }, tool.Effect(crumbs.EffectPure))
+	if err := worker.Serve(context.Background(), said); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-}
-
-func say(ctx context.Context, text string) error {
-	verifier, err := decision.NewVerifier(os.Getenv("CRUMB_APPROVALS_PUBKEY"))
-	if err != nil {
-		return err
-	}
-	conn, err := mesh.Connect(ctx, mesh.ConnectConfig{Server: os.Getenv("NATS_URL"), Name: "saying", Logger: slog.Default()})
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	said := tool.Define("say", "Says it.", func(tool.Context, struct{}) (string, error) { return text, nil }, tool.Effect(crumbs.EffectPure))
-	return worker.Run(ctx, worker.Config{Group: os.Getenv("CRUMB_GROUP"), Verify: verifier.Verify}, conn, said)
 }
 
 // unpacked writes the files of an archive.

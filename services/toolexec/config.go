@@ -52,5 +52,5 @@ func (c Config) worker() worker.Config {
 			earlier = append(earlier, command(e))
 		}
 	}
-	return worker.Config{Group: c.Group, Earlier: earlier, Name: c.Name, Slots: c.Slots, Grace: c.Grace, Verify: c.Verify, Ready: c.Ready}
+	return worker.Config{Group: c.Group, Earlier: earlier, Name: c.Name, Slots: c.Slots, Grace: c.Grace, Verify: c.Verify, Ready: c.Ready, Health: c.Health}
 }

@@ -32,14 +32,7 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	if err != nil {
 		return err
 	}
-	w, err := worker.New(ctx, cfg.worker(), conn, tools...)
-	if err != nil {
-		return err
-	}
-	if cfg.Health != nil {
-		cfg.Health(w.Health)
-	}
-	return w.Run(ctx)
+	return worker.Run(ctx, cfg.worker(), conn, tools...)
 }
 
 // tools are the commands of the folder that belong to the group, then the Go

@@ -265,7 +265,7 @@ func TestE2E_Chart_PodsAreConfined(t *testing.T) {
 				if c.Resources.Requests["memory"] == "" || c.Resources.Limits["memory"] == "" || c.Resources.Requests["cpu"] == "" {
 					t.Errorf("%s: resources %+v", o.Metadata.Name, c.Resources)
 				}
-				if o.Kind == "Deployment" && c.Command == nil && (c.LivenessProbe == nil || c.ReadinessProbe == nil) {
+				if o.Kind == "Deployment" && (c.LivenessProbe == nil || c.ReadinessProbe == nil) {
 					t.Errorf("%s has no probes", o.Metadata.Name)
 				}
 			}
@@ -328,16 +328,40 @@ func TestE2E_Chart_SelectorsAreDisjoint(t *testing.T) {
 	}
 }
 
-// What the pods are told to run is what the binary takes: each gets as far as the
-// server, which is not there.
+// A worker of one's own has the probes and the grace of the services, unless it is
+// said to have no probes.
+func TestE2E_Chart_WorkersOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	for probes, want := range map[string]bool{"": true, `,"probes":true`: true, `,"probes":false`: false} {
+		text, err := render(t, "minimal", `groups=[{"name":"a","command":["/worker"]`+probes+`}]`)
+		if err != nil {
+			t.Fatalf("helm template: %v\n%s", err, text)
+		}
+		_, group, _ := strings.Cut(text, "# Source: crumbmesh/templates/groups.yaml\n")
+		group, _, _ = strings.Cut(group, "# Source: ")
+		for _, line := range []string{"path: /readyz", "path: /livez", "containerPort: 8480"} {
+			if strings.Contains(group, line) != want {
+				t.Errorf("with %q: %q there is %v, want %v\n%s", probes, line, !want, want, group)
+			}
+		}
+		if !strings.Contains(group, "name: CRUMB_GRACE") {
+			t.Errorf("with %q: it is not told its grace", probes)
+		}
+	}
+}
+
+// What the pods are told to run is what the binary takes, or worker.Serve: each gets
+// as far as the server, which is not there.
 func TestE2E_Chart_CommandLinesAreTheBinarys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	crumb := filepath.Join(dir, "crumb")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", crumb, "./cmd/crumb")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build crumb: %v\n%s", err, out)
+	crumb, worker := filepath.Join(dir, "crumb"), filepath.Join(dir, "worker")
+	for binary, from := range map[string]string{crumb: "./cmd/crumb", worker: "./examples/publisher/cmd/worker"} {
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, from)
+		build.Dir = "../.."
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", from, err, out)
+		}
 	}
 	user, err := nkeys.CreateUser()
 	if err != nil {
@@ -357,15 +381,16 @@ func TestE2E_Chart_CommandLinesAreTheBinarys(t *testing.T) {
 	seen := map[string]bool{}
 	for _, o := range objects(t, "full") {
 		for _, c := range o.Spec.Template.Spec.Containers {
-			if c.Command != nil {
-				continue
+			program := crumb
+			if c.Command != nil { // a worker by worker.Serve, which reads no arguments
+				program = worker
 			}
 			args := make([]string, len(c.Args))
 			for i, a := range c.Args {
 				args[i] = here.Replace(a)
 			}
 			seen[args[0]] = true
-			run := exec.CommandContext(t.Context(), crumb, args...)
+			run := exec.CommandContext(t.Context(), program, args...)
 			run.Env = []string{"CRUMB_WAIT=1ms"}
 			for _, e := range c.Env {
 				switch {
@@ -378,13 +403,13 @@ func TestE2E_Chart_CommandLinesAreTheBinarys(t *testing.T) {
 			}
 			out, err := run.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), "UNAVAILABLE") || !strings.Contains(string(out), "127.0.0.1:1") {
-				t.Errorf("%s: crumb %s: %v, want no answer of the server\n%s", o.Metadata.Name, strings.Join(args, " "), err, out)
+				t.Errorf("%s: %s %s: %v, want no answer of the server\n%s", o.Metadata.Name, filepath.Base(program), strings.Join(args, " "), err, out)
 			}
 		}
 	}
-	for _, service := range []string{"init", "orchestrator", "modelgw", "approvals", "toolexec"} {
-		if !seen[service] {
-			t.Errorf("the chart never runs crumb %s", service)
+	for _, first := range []string{"init", "orchestrator", "modelgw", "approvals", "toolexec", "--verbose"} {
+		if !seen[first] {
+			t.Errorf("the chart never runs crumb, or a worker, with %s first", first)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func (s *stack) begin(scale map[string]int) *types.Project {
 			s.up(p, name, scale[name])
 		}
 	}
-	for _, name := range []string{"orchestrator", "modelgw", "toolexec-scripts"} {
+	for _, name := range []string{"orchestrator", "modelgw", "toolexec-scripts", "toolexec-demo"} {
 		s.healthy(name)
 	}
 	s.up(p, "apply", 1)

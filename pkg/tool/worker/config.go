@@ -35,6 +35,9 @@ type Config struct {
 
 	// Ready, when set, is called once the worker is announced and takes calls.
 	Ready func()
+
+	// Health, when set, is given Worker.Health before anything is served.
+	Health func(check func() error)
 }
 
 // served is a tool with what the worker announces of it.

@@ -2,46 +2,21 @@ package worker
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
-	"github.com/crumbmesh/crumbmesh/pkg/tool"
+	"github.com/crumbmesh/crumbmesh/pkg/process"
 )
-
-// settingsBytesMax bounds the file that CRUMB_CONFIG names.
-const settingsBytesMax = 1 << 20
 
 // Environment is what the process was told: how it reaches the mesh and what it
 // serves there.
 type Environment struct {
-	Mesh   mesh.ConnectConfig
-	Worker Config
-}
-
-// Serve is a worker's whole program: it reads the process's environment, connects
-// and serves the tools until ctx ends; calls in hand finish. It fails as
-// FromEnvironment, mesh.Connect and Run do.
-func Serve(ctx context.Context, tools ...tool.Tool) error {
-	e, err := FromEnvironment(os.Getenv)
-	if err != nil {
-		return err
-	}
-	conn, err := mesh.Connect(ctx, e.Mesh)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return Run(ctx, e.Worker, conn, tools...)
+	Process process.Config // Telemetry is not set
+	Worker  Config
 }
 
 // FromEnvironment reads what `crumb dev`, a deployment or a role's settings tell a
@@ -56,112 +31,29 @@ func Serve(ctx context.Context, tools ...tool.Tool) error {
 //	CRUMB_GROUP                       group to serve; required
 //	CRUMB_APPROVALS_PUBKEY            keys that decisions are verified with, separated by commas; required
 //	CRUMB_SLOTS, CRUMB_GRACE          calls at once; how long those in hand may go on
+//	CRUMB_WAIT                        how long NATS and the topology are waited for
+//	CRUMB_HTTP                        address of /livez, /readyz and /metrics; none when not set
 //	CRUMB_LOG_LEVEL, CRUMB_LOG_FORMAT debug, info, warn or error; text or json, to standard error
 //
-// An empty variable counts as one that is not set. Relative paths in the file start
-// at its folder. It fails with INVALID_CONFIG naming the variable or the key.
-func FromEnvironment(getenv func(string) string) (Environment, error) {
-	s, err := readSettings(getenv("CRUMB_CONFIG"))
+// The environment is as os.Environ has it. An empty variable counts as one that is
+// not set. Relative paths in the file start at its folder. It fails with
+// INVALID_CONFIG naming the variable or the key, also for a key, or a variable that
+// begins with CRUMB_, that is no setting: a typing error would otherwise leave a
+// default in force without a word.
+func FromEnvironment(environment []string) (Environment, error) {
+	variables := map[string]string{}
+	for _, entry := range environment {
+		name, value, _ := strings.Cut(entry, "=")
+		variables[name] = value
+	}
+	s, err := readSettings(variables[fileVariable])
 	if err != nil {
 		return Environment{}, err
 	}
-	if err := s.override(getenv); err != nil {
+	if err := s.override(variables); err != nil {
 		return Environment{}, err
 	}
 	return s.environment()
-}
-
-// settings are those of `crumb toolexec` that a worker has too.
-type settings struct {
-	Server      string        `yaml:"server"`
-	NKey        string        `yaml:"nkey"`
-	Creds       string        `yaml:"creds"`
-	TLSCA       string        `yaml:"tlsCa"`
-	TLSCert     string        `yaml:"tlsCert"`
-	TLSKey      string        `yaml:"tlsKey"`
-	JSAPIPrefix string        `yaml:"jsApiPrefix"`
-	InboxPrefix string        `yaml:"inboxPrefix"`
-	Group       string        `yaml:"group"`
-	Keys        keys          `yaml:"approvalsPubkey"`
-	Slots       int           `yaml:"slots"`
-	Grace       time.Duration `yaml:"grace"`
-	LogLevel    string        `yaml:"logLevel"`
-	LogFormat   string        `yaml:"logFormat"`
-}
-
-// keys are a YAML list, or one text.
-type keys []string
-
-// UnmarshalYAML implements yaml.InterfaceUnmarshaler.
-func (k *keys) UnmarshalYAML(decode func(any) error) error {
-	var one string
-	if decode(&one) == nil {
-		*k = split(one)
-		return nil
-	}
-	return decode((*[]string)(k))
-}
-
-func split(text string) (out keys) {
-	for _, k := range strings.Split(text, ",") {
-		if k = strings.TrimSpace(k); k != "" {
-			out = append(out, k)
-		}
-	}
-	return out
-}
-
-func readSettings(file string) (s settings, err error) {
-	if file == "" {
-		return s, nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return s, fault.New(fault.InvalidConfig, "CRUMB_CONFIG: %v", err)
-	}
-	if len(text) > settingsBytesMax {
-		return s, fault.New(fault.InvalidConfig, "%s: expected at most %d bytes, got %d", file, settingsBytesMax, len(text))
-	}
-	if err := yaml.UnmarshalWithOptions(text, &s, yaml.Strict()); err != nil {
-		return s, fault.New(fault.InvalidConfig, "%s: expected settings of a worker (server, nkey, creds, tlsCa, tlsCert, tlsKey, jsApiPrefix, inboxPrefix, group, approvalsPubkey, slots, grace, logLevel, logFormat): %s",
-			file, yaml.FormatError(err, false, false))
-	}
-	for _, path := range []*string{&s.NKey, &s.Creds, &s.TLSCA, &s.TLSCert, &s.TLSKey} {
-		if *path != "" && !filepath.IsAbs(*path) {
-			*path = filepath.Join(filepath.Dir(file), *path)
-		}
-	}
-	return s, nil
-}
-
-// override puts the variables in front of what the file says.
-func (s *settings) override(getenv func(string) string) error {
-	for variable, into := range map[string]*string{
-		"NATS_URL": &s.Server, "NATS_NKEY": &s.NKey, "NATS_CREDS": &s.Creds,
-		"CRUMB_TLS_CA": &s.TLSCA, "CRUMB_TLS_CERT": &s.TLSCert, "CRUMB_TLS_KEY": &s.TLSKey,
-		"CRUMB_JS_API_PREFIX": &s.JSAPIPrefix, "CRUMB_INBOX_PREFIX": &s.InboxPrefix, "CRUMB_GROUP": &s.Group,
-		"CRUMB_LOG_LEVEL": &s.LogLevel, "CRUMB_LOG_FORMAT": &s.LogFormat,
-	} {
-		*into = cmp.Or(getenv(variable), *into)
-	}
-	if keys := split(getenv("CRUMB_APPROVALS_PUBKEY")); len(keys) > 0 {
-		s.Keys = keys
-	}
-	if text := getenv("CRUMB_SLOTS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return fault.New(fault.InvalidConfig, "CRUMB_SLOTS: expected a whole number from 1 to %d, got %q", SlotsMax, text)
-		}
-		s.Slots = n
-	}
-	if text := getenv("CRUMB_GRACE"); text != "" {
-		d, err := time.ParseDuration(text)
-		if err != nil || d <= 0 {
-			return fault.New(fault.InvalidConfig, "CRUMB_GRACE: expected a duration over 0 such as 30s, got %q", text)
-		}
-		s.Grace = d
-	}
-	return nil
 }
 
 func (s settings) environment() (Environment, error) {
@@ -179,11 +71,13 @@ func (s settings) environment() (Environment, error) {
 	if err != nil {
 		return Environment{}, err
 	}
+	name := "toolexec-" + s.Group // as its role and its service in a deployment
+	log = log.With("service", name)
 	return Environment{
-		Mesh: mesh.ConnectConfig{
+		Process: process.Config{Service: name, HTTP: s.HTTP, Setting: httpVariable, Wait: s.Wait, Log: log, Mesh: mesh.ConnectConfig{
 			Server: cmp.Or(s.Server, mesh.DefaultServer), Name: "worker of " + s.Group, Logger: log,
 			Access: mesh.Access{Creds: s.Creds, NKey: s.NKey, CA: s.TLSCA, Cert: s.TLSCert, Key: s.TLSKey, APIPrefix: s.JSAPIPrefix, InboxPrefix: s.InboxPrefix},
-		},
+		}},
 		Worker: Config{Group: s.Group, Slots: s.Slots, Grace: s.Grace, Verify: verifier.Verify},
 	}, nil
 }

@@ -58,6 +58,9 @@ func New(ctx context.Context, cfg Config, conn *mesh.Conn, tools ...tool.Tool) (
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Health != nil {
+		cfg.Health(w.Health)
+	}
 	return w, nil
 }
 

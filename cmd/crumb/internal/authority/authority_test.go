@@ -303,11 +303,15 @@ func TestWrite_WorkerOfOnesOwn(t *testing.T) {
 			"CRUMB_JS_API_PREFIX": files.APIPrefix, "CRUMB_INBOX_PREFIX": files.InboxPrefix, "CRUMB_GROUP": "demo", "CRUMB_APPROVALS_PUBKEY": strings.Join(of.ApprovalsPubkey, ","),
 		},
 	} {
-		e, err := worker.FromEnvironment(func(variable string) string { return variables[variable] })
+		var environment []string
+		for variable, value := range variables {
+			environment = append(environment, variable+"="+value)
+		}
+		e, err := worker.FromEnvironment(environment)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		conn, err := mesh.Connect(t.Context(), e.Mesh)
+		conn, err := mesh.Connect(t.Context(), e.Process.Mesh)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

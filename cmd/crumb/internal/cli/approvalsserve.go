@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/process"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/process"
 	"github.com/crumbmesh/crumbmesh/services/approvals"
 )
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,10 +74,7 @@ func (f *configFile) load(parsed *kong.Context) error {
 	for _, flag := range parsed.Flags() {
 		known[flag.Name] = flag.Name != configFlag && flag.Name != "help" && flag.Name != "version"
 		if flag.Name == configFlag {
-			f.path, _ = parsed.FlagValue(flag).(string)
-			if f.path == "" && len(flag.Envs) > 0 {
-				f.path = os.Getenv(flag.Envs[0])
-			}
+			f.path = named(parsed, flag)
 		}
 	}
 	if f.path == "" {
@@ -95,6 +93,21 @@ func (f *configFile) load(parsed *kong.Context) error {
 		f.values[name] = values[key]
 	}
 	return nil
+}
+
+// named is the file that a command line names, or the environment. That of
+// `crumb health` does not: a health check has the environment of the process it
+// asks, whose file is not about it.
+func named(parsed *kong.Context, flag *kong.Flag) string {
+	given := slices.ContainsFunc(parsed.Path, func(p *kong.Path) bool { return p.Flag == flag })
+	if !given && parsed.Selected() != nil && parsed.Selected().Target.Type() == reflect.TypeFor[healthCommand]() {
+		return ""
+	}
+	path, _ := parsed.FlagValue(flag).(string)
+	if path == "" && len(flag.Envs) > 0 {
+		path = os.Getenv(flag.Envs[0])
+	}
+	return path
 }
 
 // settings are the keys that a file may have, sorted.

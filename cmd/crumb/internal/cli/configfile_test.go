@@ -63,6 +63,20 @@ func TestConfig_Precedence(t *testing.T) {
 	}
 }
 
+// A health check has the environment of the process it asks, and its file is not
+// about it; one that is given to it is.
+func TestConfig_HealthReadsNoFileOfTheProcess(t *testing.T) {
+	path := configOf(t, "server: nats://file:1\ngroup: demo\nhttp: :8480\n")
+	t.Setenv("CRUMB_CONFIG", path)
+	t.Setenv("CRUMB_HTTP", ":8490")
+	if line, err := parseLine(t, "health"); err != nil || line.Health.Address != ":8490" {
+		t.Errorf("got %q, %v", line.Health.Address, err)
+	}
+	if _, err := parseLine(t, "health", "--config", path); err == nil || !strings.Contains(err.Error(), `"group" is no setting of this command`) {
+		t.Errorf("given to it: %v", err)
+	}
+}
+
 // What a file may not say is an error that names file, line and what it may say.
 func TestConfig_Strict(t *testing.T) {
 	t.Parallel()

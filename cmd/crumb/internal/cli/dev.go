@@ -11,12 +11,12 @@ import (
 	"sync"
 
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/local"
-	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/process"
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/reload"
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/render"
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/process"
 )
 
 // storeFolder is where `crumb dev` keeps its mesh, in the project's folder.
@@ -71,7 +71,7 @@ func (cmd devCommand) Run(i *invocation) error {
 		return err
 	}
 	defer mesh.Stop()
-	probes, err := process.Listen(cmd.HTTP, mesh.Health, mesh.Metrics()) // behind the store's lock, which says more of another mesh
+	probes, err := process.Listen(httpFlag, cmd.HTTP, mesh.Health, mesh.Metrics()) // behind the store's lock, which says more of another mesh
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/process"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/process"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator"
 )
 

@@ -5,10 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/process"
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/process"
+	"github.com/crumbmesh/crumbmesh/pkg/telemetry/export"
 )
 
 // serviceFlags are those of every service.
@@ -17,6 +18,9 @@ type serviceFlags struct {
 	LogFormat string        `help:"text or json, to standard error." enum:"text,json" default:"text" env:"CRUMB_LOG_FORMAT"`
 	Wait      time.Duration `help:"How long NATS and the topology are waited for at the start." default:"30s" env:"CRUMB_WAIT"`
 }
+
+// httpFlag is the flag that says where the probes are.
+const httpFlag = "--http"
 
 // serviceHelp is what the commands of services have in common.
 const serviceHelp = "Settings come from the YAML file of --config, from the environment and from flags, the later before the earlier. " +
@@ -30,7 +34,7 @@ func (f serviceFlags) serve(i *invocation, name, http string, run process.Servic
 	}
 	log := f.logger(i).With("service", name)
 	return process.Run(i.ctx, process.Config{
-		Service: name, HTTP: http, Wait: f.Wait, Log: log,
+		Service: name, HTTP: http, Setting: httpFlag, Wait: f.Wait, Log: log, Telemetry: export.Start,
 		Mesh: mesh.ConnectConfig{Server: i.globals.Server, Access: i.globals.access(), Name: name, Logger: log},
 	}, run)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/crumbmesh/crumbmesh/pkg/tool/worker"
 )
 
 var update = flag.Bool("update", false, "write docs/settings.md again")
@@ -25,8 +27,18 @@ separated by commas elsewhere. Tracing and pushed metrics are set by the standar
 This page is written by ` + "`go test ./cmd/crumb/internal/cli -run TestSettings -update`" + `; a test fails when it is stale.
 `
 
+const settingsOfWorkers = `
+## A worker of your own
+
+What ` + "`worker.Serve`" + ` of [pkg/tool/worker](../pkg/tool/worker/program.go) reads ([workers.md](workers.md#go)): no flags, since those
+are the program's. A variable that is empty counts as one that is not set.
+
+| in a file | variable | default | |
+|---|---|---|---|
+`
+
 // docs/settings.md has every setting of every service, as the command line knows
-// them.
+// them, and of workers, as their package does.
 func TestSettings_PageIsFresh(t *testing.T) {
 	t.Parallel()
 	var line commands
@@ -60,6 +72,10 @@ func TestSettings_PageIsFresh(t *testing.T) {
 			}
 		}
 		section("crumb "+strings.TrimSuffix(name, " serve"), node.Flags)
+	}
+	page.WriteString(settingsOfWorkers)
+	for _, s := range worker.Settings() {
+		fmt.Fprintf(page, "| %s | `%s` | %s | %s |\n", code(s.Key), s.Variable, code(s.Default), s.Help)
 	}
 	if *update {
 		if err := os.WriteFile(settingsPage, page.Bytes(), 0o644); err != nil {

@@ -188,13 +188,18 @@ func (c *command) begin(parent context.Context, first bool) *trial {
 	return t
 }
 
+// passed are the CRUMB_ variables that a group's command gets as they are.
+var passed = []string{"CRUMB_SLOTS", "CRUMB_GRACE", "CRUMB_WAIT", "CRUMB_LOG_LEVEL", "CRUMB_LOG_FORMAT"}
+
 // inherited is an environment without what says who one is on another mesh: this
-// one's server knows nobody, and what it is told belongs to `crumb dev` itself.
+// one's server knows nobody. Of what the product reads only that is left which every
+// worker of this mesh may be told: not an address, of which a second worker beside
+// the first would find that it is taken, nor what `crumb dev` is told, which a worker
+// refuses.
 func inherited(environment []string) []string {
 	return slices.DeleteFunc(slices.Clone(environment), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return name == "CRUMB_CONFIG" || name == "NATS_NKEY" || name == "NATS_CREDS" || name == "CRUMB_INBOX_PREFIX" ||
-			name == "CRUMB_JS_API_PREFIX" || strings.HasPrefix(name, "CRUMB_TLS_")
+		return name == "NATS_NKEY" || name == "NATS_CREDS" || strings.HasPrefix(name, "CRUMB_") && !slices.Contains(passed, name)
 	})
 }
 

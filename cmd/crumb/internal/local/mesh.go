@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/observe"
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/client"
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
@@ -20,6 +19,8 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/embedded"
 	"github.com/crumbmesh/crumbmesh/pkg/secret"
+	"github.com/crumbmesh/crumbmesh/pkg/telemetry"
+	"github.com/crumbmesh/crumbmesh/pkg/telemetry/export"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 	"github.com/crumbmesh/crumbmesh/services/approvals"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator"
@@ -62,7 +63,7 @@ type Mesh struct {
 	verifier *decision.Verifier
 	conn     *mesh.Conn
 	failed   chan error
-	observed observe.Process
+	observed telemetry.Process
 
 	earlier earlier      // of the projects served before
 	secrets *secret.Book // of the process
@@ -77,7 +78,7 @@ type Mesh struct {
 // INVALID_CONFIG when the store cannot be used, another process uses it, or the
 // port is taken.
 func Start(ctx context.Context, cfg Config) (*Mesh, error) {
-	m := &Mesh{cfg: cfg, parts: map[string]*part{}, earlier: earlier{}, secrets: secret.NewBook(nil), failed: make(chan error, 1), observed: observe.Process{Stop: func() {}}}
+	m := &Mesh{cfg: cfg, parts: map[string]*part{}, earlier: earlier{}, secrets: secret.NewBook(nil), failed: make(chan error, 1), observed: telemetry.Process{Stop: func() {}}}
 	if err := m.start(ctx); err != nil {
 		m.Stop()
 		return nil, err
@@ -86,7 +87,7 @@ func Start(ctx context.Context, cfg Config) (*Mesh, error) {
 }
 
 func (m *Mesh) start(ctx context.Context) (err error) {
-	if m.observed, err = observe.Start(ctx, "crumbmesh", m.secrets); err != nil {
+	if m.observed, err = export.Start(ctx, "crumbmesh", m.secrets); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(m.cfg.Store, folderMode); err != nil {

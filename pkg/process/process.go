@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/observe"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/secret"
+	"github.com/crumbmesh/crumbmesh/pkg/telemetry"
 )
 
 const (
@@ -25,9 +25,22 @@ const (
 type Config struct {
 	Service string        // its name: of traces, metrics, logs and the connection
 	HTTP    string        // address of the probes; "": none
+	Setting string        // what whoever sets HTTP calls it
 	Wait    time.Duration // for NATS and the topology; WaitDefault when 0
 	Mesh    mesh.ConnectConfig
 	Log     *slog.Logger
+	// Telemetry begins to export what the process tells of itself, export.Start of
+	// pkg/telemetry/export; without it there is neither /metrics nor a trace.
+	Telemetry Telemetry
+}
+
+// Telemetry begins to export what a process tells of itself, none of the secrets
+// in it. What it returns has a Stop, also beside an error.
+type Telemetry func(ctx context.Context, service string, secrets *secret.Book) (telemetry.Process, error)
+
+// none exports nothing.
+func none(context.Context, string, *secret.Book) (telemetry.Process, error) {
+	return telemetry.Process{Stop: func() {}}, nil
 }
 
 // Hooks are what a service tells its process, and what it is told of it.
@@ -50,15 +63,18 @@ func Run(ctx context.Context, cfg Config, service Service) error {
 	if cfg.Mesh.Secrets == nil {
 		cfg.Mesh.Secrets = secret.NewBook(nil)
 	}
+	if cfg.Telemetry == nil {
+		cfg.Telemetry = none
+	}
 	cfg.Log = cfg.Mesh.Secrets.Logger(cfg.Log)
-	observed, err := observe.Start(ctx, cfg.Service, cfg.Mesh.Secrets)
+	observed, err := cfg.Telemetry(ctx, cfg.Service, cfg.Mesh.Secrets)
 	defer observed.Stop()
 	if err != nil {
 		return err
 	}
 	p := &process{cfg: cfg, traced: observed.Traced, reason: fault.New(fault.Unavailable, "starting")}
 	if cfg.HTTP != "" {
-		probes, err := Listen(cfg.HTTP, p.health, observed.Metrics)
+		probes, err := Listen(cfg.Setting, cfg.HTTP, p.health, observed.Metrics)
 		if err != nil {
 			return err
 		}
@@ -102,7 +118,7 @@ func (p *process) loop(ctx context.Context, attempt func(context.Context) error)
 		p.because(err)
 		if err.Error() != said {
 			said = err.Error()
-			p.cfg.Log.Warn("not started yet", "error", err, "wait", time.Until(until).Round(time.Second))
+			p.cfg.Log.Warn("waiting for "+missing(err), "error", err, "for", time.Until(until).Round(time.Second))
 		}
 		select {
 		case <-ctx.Done():
@@ -125,6 +141,14 @@ func (p *process) stopped(err error) error {
 func mayCome(err error) bool {
 	code := fault.CodeOf(err)
 	return code == fault.Unavailable || code == fault.TopologyMissing
+}
+
+// missing is what a process that may start later waits for.
+func missing(err error) string {
+	if fault.CodeOf(err) == fault.TopologyMissing {
+		return "the topology"
+	}
+	return "NATS"
 }
 
 func (p *process) attempt(ctx context.Context, service Service) error {

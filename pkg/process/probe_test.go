@@ -41,8 +41,8 @@ func TestProbe_ReadyIsNotLive(t *testing.T) {
 func TestListen_AddressThatIsNone(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"nonsense", "127.0.0.1:99999", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:-1"} {
-		_, err := Listen(address, func() error { return nil }, nil)
-		if fault.CodeOf(err) != fault.InvalidConfig || !strings.Contains(err.Error(), "expected HOST:PORT") {
+		_, err := Listen("CRUMB_HTTP", address, func() error { return nil }, nil)
+		if fault.CodeOf(err) != fault.InvalidConfig || !strings.Contains(err.Error(), "CRUMB_HTTP \""+address+"\": expected HOST:PORT") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +31,8 @@ func attempts(results ...error) func(context.Context) error {
 func TestProcess_WaitsForWhatMayCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newProcess(5 * time.Second)
+		p, said := newProcess(5*time.Second), &strings.Builder{}
+		p.cfg.Log = slog.New(slog.NewTextHandler(said, nil))
 		began := time.Now()
 		err := p.loop(t.Context(), attempts(fault.New(fault.Unavailable, "no server"), fault.New(fault.TopologyMissing, "no stream")))
 		if !errors.Is(err, fault.Of(fault.TopologyMissing)) || !errors.Is(p.health(), fault.Of(fault.TopologyMissing)) {
@@ -38,6 +40,11 @@ func TestProcess_WaitsForWhatMayCome(t *testing.T) {
 		}
 		if waited := time.Since(began); waited < 5*time.Second || waited > 7*time.Second {
 			t.Errorf("waited %s of 5s", waited)
+		}
+		for _, line := range []string{`msg="waiting for NATS" error="UNAVAILABLE: no server" for=5s`, `msg="waiting for the topology" error="TOPOLOGY_MISSING: no stream" for=4s`} {
+			if strings.Count(said.String(), line) != 1 {
+				t.Errorf("%s is not said once:\n%s", line, said)
+			}
 		}
 	})
 }

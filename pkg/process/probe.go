@@ -21,14 +21,15 @@ type Probes struct {
 }
 
 // Listen serves the probes; a nil page leaves /metrics out. It fails with
-// INVALID_CONFIG when the address cannot be listened on.
-func Listen(address string, health func() error, page http.Handler) (*Probes, error) {
+// INVALID_CONFIG when the address cannot be listened on, calling it what whoever set
+// it calls it: a flag or a variable.
+func Listen(setting, address string, health func() error, page http.Handler) (*Probes, error) {
 	if _, port, err := net.SplitHostPort(address); err != nil || !isPort(port) {
-		return nil, fault.New(fault.InvalidConfig, "--http %q: expected HOST:PORT like 127.0.0.1:8480, or an empty text for none", address)
+		return nil, fault.New(fault.InvalidConfig, "%s %q: expected HOST:PORT like 127.0.0.1:8480, or an empty text for none", setting, address)
 	}
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 	if err != nil {
-		return nil, fault.Wrap(fault.InvalidConfig, err, "--http %s: %v; another process may have it: choose another address", address, err)
+		return nil, fault.Wrap(fault.InvalidConfig, err, "%s %s: %v; another process may have it: choose another address", setting, address, err)
 	}
 	p := &Probes{Address: l.Addr().String(), server: &http.Server{Handler: probeHandler(health, page), ReadTimeout: probeTimeout, WriteTimeout: probeTimeout}}
 	go func() { _ = p.server.Serve(l) }() // ends with Close
