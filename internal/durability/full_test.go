@@ -2,6 +2,7 @@ package durability_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,14 @@ func TestQueue_ClientsAreToldThatItIsFull(t *testing.T) {
 		if told.RetryAfterMs != mesh.QueueFullRetry.Milliseconds() {
 			t.Errorf("retryAfterMs is %d", told.RetryAfterMs)
 		}
+		var x crumbs.RunExplained
+		if err := s.ask(crumbs.EndpointRunsExplain, crumbs.RunGet{RunID: "run_1"}, &x); err != nil {
+			t.Fatal(err)
+		}
+		if len(x.WaitsFor) != 1 || x.WaitsFor[0].Place != crumbs.PlaceFull || !strings.HasPrefix(x.Advice, "QUEUE_FULL: call run_1.1.0 (tool_pay) is not sent since ") ||
+			!strings.Contains(x.Advice, "TOOLCALLS is full with ") {
+			t.Errorf("explained: %s, %+v", x.Advice, x.WaitsFor)
+		}
 		if again, err := start("run_1"); err != nil || again.Created {
 			t.Errorf("the run that is there: %+v %v", again, err)
 		}
@@ -52,6 +61,9 @@ func TestQueue_ClientsAreToldThatItIsFull(t *testing.T) {
 		s.WaitEnd("run_1")
 		account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:ok")
 		s.WaitSuspended("run_3")
+		if err := s.ask(crumbs.EndpointRunsExplain, crumbs.RunGet{RunID: "run_1"}, &x); err != nil || len(x.WaitsFor) != 0 {
+			t.Errorf("explained after its end: %v, %+v", err, x)
+		}
 	}, meshtest.WithSettings(func(s *mesh.Settings) { s.CallsBytes = 64 << 10 }))
 }
 

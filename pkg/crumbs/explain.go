@@ -40,6 +40,7 @@ const (
 	PlaceRunning = "running" // started, its worker is present
 	PlaceOrphan  = "orphan"  // started, its worker is gone
 	PlaceResult  = "result"  // its result waits for the orchestrator
+	PlaceFull    = "full"    // not sent yet: its stream takes no more (QUEUE_FULL)
 	PlaceNowhere = "nowhere" // no message and no start: its deadline ends it
 )
 

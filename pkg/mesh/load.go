@@ -137,8 +137,39 @@ type StreamState struct {
 	Name     string
 	Messages uint64
 	Bytes    uint64
-	Limit    int64 // bytes; 0 or less: none
+	Limit    int64     // bytes; 0 or less: none
+	Refuses  bool      // when it is full, instead of dropping the oldest
+	Last     time.Time // its newest message was stored
 	Replicas int
+}
+
+// roomMin is what a stream must have free to take any command: a body that stays in
+// its message, and headers.
+const roomMin = InlineMax + 8<<10
+
+// Full reports whether the stream may refuse a command with QUEUE_FULL, as the server
+// saw it: how large the command is that it refuses is not known here.
+func (s StreamState) Full() bool {
+	return s.Refuses && s.Limit > 0 && s.Limit-int64(s.Bytes) < roomMin
+}
+
+// StreamState reads a stream. It fails with TOPOLOGY_MISSING or UNAVAILABLE.
+func (c *Conn) StreamState(ctx context.Context, name string) (StreamState, error) {
+	s, err := c.stream(ctx, name)
+	if err != nil {
+		return StreamState{}, err
+	}
+	limited, cancel := bounded(ctx, requestTimeout)
+	defer cancel()
+	i, err := s.Info(limited)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return StreamState{}, fault.New(fault.TopologyMissing, "stream %s is missing; %s", name, repair(name))
+	}
+	if err != nil {
+		return StreamState{}, unavailable(err, "stream "+name)
+	}
+	return StreamState{Name: name, Messages: i.State.Msgs, Bytes: i.State.Bytes, Limit: i.Config.MaxBytes, Refuses: i.Config.Discard == jetstream.DiscardNew,
+		Last: i.State.LastTime, Replicas: max(1, i.Config.Replicas)}, nil
 }
 
 // StreamStates reads the streams of messages, not the buckets. One that is
@@ -147,23 +178,14 @@ func (c *Conn) StreamStates(ctx context.Context) ([]StreamState, error) {
 	var out []StreamState
 	for _, name := range []string{crumbs.StreamRequests, crumbs.StreamInbox, crumbs.StreamTimers, crumbs.StreamModelCalls, crumbs.StreamToolCalls,
 		crumbs.StreamCrumbs, crumbs.StreamDeltas, crumbs.StreamDead} {
-		s, err := c.stream(ctx, name)
+		s, err := c.StreamState(ctx, name)
 		if fault.CodeOf(err) == fault.TopologyMissing {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		limited, cancel := bounded(ctx, requestTimeout)
-		i, err := s.Info(limited)
-		cancel()
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, unavailable(err, "stream "+name)
-		}
-		out = append(out, StreamState{Name: name, Messages: i.State.Msgs, Bytes: i.State.Bytes, Limit: i.Config.MaxBytes, Replicas: max(1, i.Config.Replicas)})
+		out = append(out, s)
 	}
 	return out, nil
 }

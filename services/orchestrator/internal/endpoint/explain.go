@@ -3,6 +3,8 @@ package endpoint
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
@@ -45,6 +47,9 @@ func (e *Endpoints) explain(ctx context.Context, body json.RawMessage) (any, err
 		return nil, err
 	}
 	if err := e.attempts(ctx, &f, present); err != nil {
+		return nil, err
+	}
+	if err := e.full(ctx, &f); err != nil {
 		return nil, err
 	}
 	return explain.Run(f), nil
@@ -123,6 +128,29 @@ func (e *Endpoints) attempts(ctx context.Context, f *explain.Facts, present []me
 			return err
 		}
 		f.Attempts[c.ID.Attempt(c.Attempt)] = a
+	}
+	return nil
+}
+
+// full looks at the streams of calls when an attempt is nowhere: who filled one keeps
+// the calls of others from being sent.
+func (e *Endpoints) full(ctx context.Context, f *explain.Facts) error {
+	nowhere := func(a explain.Attempt) bool { return !a.Message && !a.Started && !a.Result }
+	if !slices.ContainsFunc(slices.Collect(maps.Values(f.Attempts)), nowhere) {
+		return nil
+	}
+	f.Full = map[string]explain.Full{}
+	for _, name := range []string{crumbs.StreamModelCalls, crumbs.StreamToolCalls} {
+		s, err := e.Conn.StreamState(ctx, name)
+		if fault.CodeOf(err) == fault.TopologyMissing {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if s.Full() {
+			f.Full[name] = explain.Full{Bytes: int64(s.Bytes), Limit: s.Limit, Messages: s.Messages, Last: s.Last}
+		}
 	}
 	return nil
 }

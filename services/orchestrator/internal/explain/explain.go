@@ -43,6 +43,14 @@ type Facts struct {
 	Providers  map[string]Queue
 	Last       *crumbs.RunLastError
 	Unsent     int
+	Full       map[string]Full // streams of calls that take no more, by name
+}
+
+// Full is a stream that refuses with QUEUE_FULL.
+type Full struct {
+	Bytes, Limit int64
+	Messages     uint64
+	Last         time.Time // it took a message
 }
 
 // Run explains.
@@ -85,7 +93,7 @@ func (f Facts) sum(waits []crumbs.RunWait) (advice, command string) {
 // urgency orders waits: what nobody works on before what somebody does.
 func urgency(w crumbs.RunWait) int {
 	switch {
-	case w.Place == crumbs.PlaceNowhere, w.Place == crumbs.PlaceOrphan:
+	case w.Place == crumbs.PlaceNowhere, w.Place == crumbs.PlaceOrphan, w.Place == crumbs.PlaceFull:
 		return 0
 	case w.Place == crumbs.PlaceQueue && w.Workers == 0:
 		return 1
@@ -169,6 +177,7 @@ func (f Facts) place(w *crumbs.RunWait, q Queue, kind, start string) {
 	w.Workers, w.Pending, w.Worker, w.Starts = q.Workers, q.Pending, a.Worker, a.Starts
 	waited := span(f.Now.Sub(w.Since.Time))
 	call := fmt.Sprintf("call %s (%s)", w.CallID, w.What)
+	full, refused := f.Full[streamOf(w)]
 	switch {
 	case a.Result:
 		w.Place = crumbs.PlaceResult
@@ -195,11 +204,32 @@ func (f Facts) place(w *crumbs.RunWait, q Queue, kind, start string) {
 		w.Place = crumbs.PlaceQueue
 		w.Advice = fmt.Sprintf("%s waits in %s %s for %s, with %d messages waiting for %d workers: start more workers if that is too long", call, kind, w.Queue, waited, q.Pending, q.Workers)
 		w.Command = start
+	case refused:
+		w.Place = crumbs.PlaceFull
+		w.Advice, w.Command = unsent(w, q, full, kind, start)
 	default:
 		w.Place = crumbs.PlaceNowhere
 		w.Advice = fmt.Sprintf("%s has neither a message in %s %s nor a start: it may be on its way; if not, its deadline ends it at %s", call, kind, w.Queue, clock(w.Until))
 		w.Command = fmt.Sprintf("crumb dead redrive %s", w.CallID)
 	}
+}
+
+// streamOf is the stream that the command of a call is put on.
+func streamOf(w *crumbs.RunWait) string {
+	if w.Kind == crumbs.WaitModel {
+		return crumbs.StreamModelCalls
+	}
+	return crumbs.StreamToolCalls
+}
+
+// unsent is what to do about a call that its stream has no room for.
+func unsent(w *crumbs.RunWait, q Queue, full Full, kind, start string) (advice, command string) {
+	advice = fmt.Sprintf("QUEUE_FULL: call %s (%s) is not sent since %s: stream %s is full with %s of %s in %d messages, the last of %s; with room again it is sent by itself, until %s",
+		w.CallID, w.What, clock(w.Since), streamOf(w), size(full.Bytes), size(full.Limit), full.Messages, clock(crumbs.At(full.Last)), clock(w.StartBefore))
+	if q.Workers == 0 && q.Pending > 0 {
+		return fmt.Sprintf("%s: %d messages are for %s %s, of which no worker is alive: start one", advice, q.Pending, kind, w.Queue), start
+	}
+	return advice + ": start more workers of the queue that is behind, or enlarge the stream with `crumb init --size standard`", "crumb doctor"
 }
 
 // again says how often a call was started, if that is worth saying.
@@ -285,6 +315,14 @@ func span(d time.Duration) string {
 		return d.Round(time.Second).String()
 	}
 	return d.Round(time.Minute).String()
+}
+
+// size is an amount of bytes for people.
+func size(bytes int64) string {
+	if bytes < 10<<20 {
+		return fmt.Sprintf("%d KiB", bytes>>10)
+	}
+	return fmt.Sprintf("%d MiB", bytes>>20)
 }
 
 func clock(t crumbs.Time) string { return t.UTC().Format(time.RFC3339) }
