@@ -78,12 +78,18 @@ func (c *checker) definition(d *Definition) {
 	c.fail(nil, crumbs.CheckAgentID(string(d.ID)))
 	c.file = agentFile
 	c.description(nil, d.Description)
-	c.model(place{"model"}, d.Model, d.Scripts)
+	c.model(place{"model"}, d.Model)
+	c.providers(d.Providers)
+	if d.Model.Model != "" && d.scripted() {
+		c.scripted(place{"model", "model"}, d.Model.Model, d.Scripts)
+	}
 	c.schema(place{"inputSchema"}, d.InputSchema)
-	c.format(place{"output", "format"}, d.Output.Format)
+	c.output(d)
 	c.permissions(place{"permissions"}, d.Permissions)
 	c.within(place{"steps", "max"}, int64(d.Steps.Max), 1, StepsMax)
 	c.retry(place{"errorHandling", "retry"}, d.ErrorHandling.Retry)
+	c.hooks(place{"hooks"}, ofAgent(d.ID), d.Hooks)
+	c.plugins(d.Plugins)
 	c.file = promptFile
 	c.text(nil, d.System, FileBytesMax)
 	c.tools(d)
@@ -102,17 +108,28 @@ func (c *checker) size(d *Definition) {
 	}
 }
 
-func (c *checker) format(at place, f string) {
-	if f == FormatJSON || f == FormatCustom {
-		c.fail(at, notAvailable("the format %s", f))
-		return
+// plugins checks what an agent says to plugins: JSON, whatever it is.
+func (c *checker) plugins(all map[string]json.RawMessage) {
+	c.bounded(place{"plugins"}, len(all), PluginsMax, "plugin")
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		at := place{"plugins", name}
+		c.name(at, "plugin", name)
+		c.fail(at, anyDocument(all[name]))
 	}
-	c.oneOf(at, f, FormatText, FormatMarkdown)
 }
 
-func (c *checker) model(at place, m Model, scripts map[string]Script) {
+// scripted reports whether the definition itself says that scripts answer.
+func (d *Definition) scripted() bool {
+	own, ok := d.Providers[d.Model.Provider]
+	if ok {
+		return own.Kind == ScriptProvider
+	}
+	return d.Model.Provider == ScriptProvider
+}
+
+func (c *checker) model(at place, m Model) {
 	if m.Provider == "" && m.Model == "" {
-		c.bad(at, "expected {provider: …, model: …}, got nothing")
+		c.bad(at, "expected {provider: …, model: …} or the name of an entry of models of %s, got nothing", projectFile)
 		return
 	}
 	c.name(at.key("provider"), "provider", m.Provider)
@@ -122,8 +139,6 @@ func (c *checker) model(at place, m Model, scripts map[string]Script) {
 		c.bad(name, "expected the name of a model, got nothing")
 	case len(m.Model) > ModelNameMax || strings.ContainsFunc(m.Model, unicode.IsControl):
 		c.bad(name, "expected a name of at most %d bytes on one line, got %s", ModelNameMax, quote(m.Model))
-	case m.Provider == ScriptProvider:
-		c.scripted(name, m.Model, scripts)
 	}
 	if !isAbsent(m.ProviderOptions) {
 		c.object(at.key("providerOptions"), m.ProviderOptions)

@@ -1,11 +1,15 @@
 package agent
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/perm"
 )
+
+// neverSuspends is why a tool has no hook onSuspend.
+const neverSuspends = "a tool never suspends: runs do, so the hook belongs to the agent, a plugin or the project"
 
 func (c *checker) tools(d *Definition) {
 	if n := len(d.Tools); n > ToolsMax {
@@ -32,7 +36,7 @@ func (c *checker) tool(agent crumbs.AgentID, t Tool) {
 	c.objectSchema(place{"schema"}, t.Schema)
 	c.description(nil, t.Description)
 	one := c.oneKind(t)
-	if t.Exec != nil || t.Human != nil {
+	if t.Exec != nil || t.Kind() == KindHuman {
 		c.described(t)
 	}
 	if t.Exec != nil {
@@ -43,17 +47,32 @@ func (c *checker) tool(agent crumbs.AgentID, t Tool) {
 		c.handler(place{"worker", "tool"}, t.Worker.Tool)
 	}
 	if t.Human != nil {
-		c.human(place{"human"}, t.Human)
+		asked := *t.Human
+		if t.Worker != nil { // what the announcement has
+			asked.ExpiresMs = cmp.Or(asked.ExpiresMs, DefaultExpiresMs)
+		}
+		c.human(place{"human"}, &asked)
+	}
+	c.hooks(place{"hooks"}, ofTool(agent, t.Name), t.Hooks)
+	if len(t.Hooks.OnSuspend) > 0 {
+		c.bad(place{"hooks", crumbs.HookOnSuspend}, "%s", neverSuspends)
+	}
+	c.retry(place{"errorHandling", "retry"}, t.ErrorHandling.Retry)
+	if t.Approval.Hooks != "" {
+		c.oneOf(place{"approval", "hooks"}, t.Approval.Hooks, HooksBefore)
 	}
 	switch {
 	case !one: // which fields it may have is not known, only what each may be
 		c.run(t, true)
-	case t.Human != nil:
+	case t.Kind() == KindHuman:
 		c.askedOnly(t)
 	default:
 		c.run(t, t.Stream || t.Worker != nil)
 		if t.Worker != nil && t.Stream {
 			c.bad(place{"stream"}, "a worker's tool streams as the worker announced it: remove the field")
+		}
+		if t.Exec != nil && !t.Stream && t.KeepPartials {
+			c.bad(place{"keepPartials"}, "only a tool that streams has partial results: set stream: true, or remove the field")
 		}
 	}
 }
@@ -71,7 +90,7 @@ func (c *checker) oneKind(t Tool) bool {
 	for _, k := range []struct {
 		kind Kind
 		is   bool
-	}{{KindExec, t.Exec != nil}, {KindWorker, t.Worker != nil}, {KindHuman, t.Human != nil}} {
+	}{{KindExec, t.Exec != nil}, {KindWorker, t.Worker != nil}, {KindHuman, t.Human != nil && t.Worker == nil}} {
 		if k.is {
 			said = append(said, string(k.kind))
 		}
@@ -101,15 +120,20 @@ func (c *checker) exec(agent crumbs.AgentID, t Tool) {
 	if want := handlerOf(agent, t.Name); e.Handler != want {
 		c.bad(at.key("handler"), "expected %q, got %s", want, quote(e.Handler))
 	}
-	if n := len(e.Env); n > EnvMax {
-		c.bad(place{"env"}, "expected at most %d names, got %d", EnvMax, n)
+	c.env(place{"env"}, e.Env)
+	c.dir(place{"dir"}, ofTool(agent, t.Name).folder, e.Dir)
+}
+
+// env checks the names of variables that a command sees.
+func (c *checker) env(at place, names []string) {
+	if n := len(names); n > EnvMax {
+		c.bad(at, "expected at most %d names, got %d", EnvMax, n)
 	}
-	for i, name := range e.Env[:min(len(e.Env), EnvMax)] {
+	for i, name := range names[:min(len(names), EnvMax)] {
 		if !envRE.MatchString(name) || len(name) > crumbs.AttrMax {
-			c.bad(place{"env"}.index(i), "expected the name of an environment variable, got %s; values stay in the worker's environment", quote(name))
+			c.bad(at.index(i), "expected the name of an environment variable, got %s; values stay in the worker's environment", quote(name))
 		}
 	}
-	c.dir(place{"dir"}, agent, e.Dir)
 }
 
 // command checks the words of a command line.
@@ -129,12 +153,13 @@ func (c *checker) command(at place, argv []string) {
 	}
 }
 
-func (c *checker) dir(at place, agent crumbs.AgentID, dir string) {
+// dir checks where a command runs; base is the folder of the file that names it.
+func (c *checker) dir(at place, base, dir string) {
 	if dir == "" {
 		return
 	}
-	if _, inside := folderOf(agent, dir); !inside || strings.ContainsAny(dir, "\\\x00") {
-		c.bad(at, "expected a folder inside the project, relative to the tool file and with slashes, got %s", quote(dir))
+	if _, inside := beneath(base, dir); !inside || strings.ContainsAny(dir, "\\\x00") {
+		c.bad(at, "expected a folder inside the project, relative to the file and with slashes, got %s", quote(dir))
 	}
 }
 
@@ -155,7 +180,8 @@ func (c *checker) askedOnly(t Tool) {
 		set  bool
 	}{
 		{"outputSchema", !isAbsent(t.OutputSchema)}, {"effect", t.Effect != ""}, {"stream", t.Stream},
-		{"timeoutMs", t.TimeoutMs != 0}, {"idleTimeoutMs", t.IdleTimeoutMs != 0},
+		{"timeoutMs", t.TimeoutMs != 0}, {"idleTimeoutMs", t.IdleTimeoutMs != 0}, {"keepPartials", t.KeepPartials},
+		{"hooks", !t.Hooks.empty()}, {"errorHandling", t.ErrorHandling.Retry != nil}, {"approval", t.Approval != Approval{}},
 	} {
 		if f.set {
 			c.bad(place{f.name}, "a question has no %s: human takes answerSchema, prompt and expiresMs; remove the field", f.name)

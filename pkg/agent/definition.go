@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/crumbmesh/crumbmesh/pkg/argument"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/perm"
@@ -16,18 +17,23 @@ import (
 // Definition is one revision of one agent: everything a run of it needs, and
 // nothing of the project. It is stored as it is in bucket `agents`.
 type Definition struct {
-	ID            crumbs.AgentID    `json:"id"`
-	Description   string            `json:"description,omitempty"`
-	Model         Model             `json:"model"`
-	System        string            `json:"system,omitempty"`       // prompt.md
-	InputSchema   json.RawMessage   `json:"inputSchema,omitempty"`  // absent means any input
-	OutputSchema  json.RawMessage   `json:"outputSchema,omitempty"` // absent means any output
-	Output        Output            `json:"output"`
-	Permissions   perm.Lists        `json:"permissions,omitzero"`
-	Steps         Steps             `json:"steps"`
-	ErrorHandling ErrorHandling     `json:"errorHandling,omitzero"`
-	Tools         []Tool            `json:"tools,omitempty"`   // by name
-	Scripts       map[string]Script `json:"scripts,omitempty"` // by name
+	ID            crumbs.AgentID             `json:"id"`
+	Description   string                     `json:"description,omitempty"`
+	Model         Model                      `json:"model"`                  // an alias is resolved
+	Providers     map[string]Provider        `json:"providers,omitempty"`    // the agent's own instances, before the project's
+	System        string                     `json:"system,omitempty"`       // prompt.md
+	InputSchema   json.RawMessage            `json:"inputSchema,omitempty"`  // absent means any input
+	OutputSchema  json.RawMessage            `json:"outputSchema,omitempty"` // absent means any output
+	Output        Output                     `json:"output"`
+	Permissions   perm.Lists                 `json:"permissions,omitzero"`
+	Steps         Steps                      `json:"steps"`
+	ErrorHandling ErrorHandling              `json:"errorHandling,omitzero"`
+	Hooks         Hooks                      `json:"hooks,omitzero"`
+	Plugins       map[string]json.RawMessage `json:"plugins,omitempty"` // what each plugin is told of the agent; nobody else looks inside
+	Tools         []Tool                     `json:"tools,omitempty"`   // by name
+	Scripts       map[string]Script          `json:"scripts,omitempty"` // by name
+
+	input, output *argument.Schema // InputSchema and OutputSchema compiled, after Compile
 }
 
 // Model is the model an agent talks to and how.
@@ -38,26 +44,13 @@ type Model struct {
 	ProviderOptions json.RawMessage       `json:"providerOptions,omitempty"` // an object, passed on under the provider's key
 }
 
-// Formats of an agent's output. Text and markdown are the same to the mesh.
-const (
-	FormatText     = "text"
-	FormatMarkdown = "markdown"
-	FormatJSON     = "json"   // structured generation, without tools
-	FormatCustom   = "custom" // text that a parser turns into a value
-)
-
-// Output is the shape of an agent's answer.
-type Output struct {
-	Format string `json:"format"`
-	Repair int    `json:"repair,omitempty"` // json: how often the model is asked to mend an answer that does not fit
-}
-
 // Steps bounds a run's model turns that ask for tools.
 type Steps struct {
 	Max int `json:"max"`
 }
 
-// ErrorHandling says what follows a failed model call.
+// ErrorHandling says what follows a failed attempt: of an agent, a model call and
+// what is made of its answer; of a tool, a call of it.
 type ErrorHandling struct {
 	Retry *Retry `json:"retry,omitempty"`
 }
@@ -70,6 +63,14 @@ type Retry struct {
 	BackoffMultiplier float64 `json:"backoffMultiplier"`
 }
 
+// fill sets the waits that the author left out.
+func (r *Retry) fill() {
+	if r != nil {
+		r.BackoffMs = cmp.Or(r.BackoffMs, DefaultBackoffMs)
+		r.BackoffMultiplier = cmp.Or(r.BackoffMultiplier, DefaultBackoffMultiplier)
+	}
+}
+
 // Decode reads a definition that arrives as JSON, as `agents.apply` does: it
 // refuses unknown fields, fills the defaults in and checks the whole. It returns
 // Faults, or INVALID_CONFIG for what is no definition at all. (A reader of the
@@ -79,17 +80,9 @@ func Decode(raw []byte) (*Definition, error) {
 	if len(raw) > DefinitionBytesMax {
 		return nil, tooLarge(len(raw))
 	}
-	if err := anyDocument(raw); err != nil {
-		return nil, err
-	}
 	d := new(Definition)
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(d); err != nil {
-		return nil, undecodable(err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fault.New(fault.InvalidConfig, "the definition: expected one JSON object, got more after it")
+	if err := decode("the definition", raw, d); err != nil {
+		return nil, err
 	}
 	d.fill()
 	if err := d.Check(); err != nil {
@@ -98,16 +91,50 @@ func Decode(raw []byte) (*Definition, error) {
 	return d, nil
 }
 
-// undecodable says in our words why a JSON text is no definition.
-func undecodable(err error) error {
+// DecodeShared reads what a project's agents share, as `agents.apply` carries it:
+// like Decode. Nothing is nothing shared.
+func DecodeShared(raw json.RawMessage) (Shared, error) {
+	var s Shared
+	if isAbsent(raw) {
+		return s, nil
+	}
+	if len(raw) > SharedBytesMax {
+		return s, fault.New(fault.PayloadTooLarge, "the hooks and plugins of crumb.yaml have %d bytes as JSON: expected at most %d; put commands into scripts", len(raw), SharedBytesMax).
+			With("bytes", len(raw)).With("limit", SharedBytesMax)
+	}
+	if err := decode("what agents share", raw, &s); err != nil {
+		return s, err
+	}
+	s.fill()
+	return s, s.Check()
+}
+
+// decode reads one JSON document strictly.
+func decode(what string, raw json.RawMessage, into any) error {
+	if err := anyDocument(raw); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return undecodable(what, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return fault.New(fault.InvalidConfig, "%s: expected one JSON object, got more after it", what)
+	}
+	return nil
+}
+
+// undecodable says in our words why a JSON text is not what it should be.
+func undecodable(what string, err error) error {
 	var misfit *json.UnmarshalTypeError
 	if errors.As(err, &misfit) {
-		return fault.Wrap(fault.InvalidConfig, err, "the definition: %s cannot be a JSON %s; schemas/ has its form", word(misfit.Field), misfit.Value)
+		return fault.Wrap(fault.InvalidConfig, err, "%s: %s cannot be a JSON %s; schemas/ has its form", what, word(misfit.Field), misfit.Value)
 	}
 	if _, name, ok := strings.Cut(err.Error(), "unknown field "); ok {
-		return fault.Wrap(fault.InvalidConfig, err, "the definition: unknown field %s; schemas/ has the known ones", clip(name))
+		return fault.Wrap(fault.InvalidConfig, err, "%s: unknown field %s; schemas/ has the known ones", what, clip(name))
 	}
-	return fault.Wrap(fault.InvalidConfig, err, "the definition: expected a JSON object as schemas/ describes it")
+	return fault.Wrap(fault.InvalidConfig, err, "%s: expected a JSON object as schemas/ describes it", what)
 }
 
 func tooLarge(bytes int) *fault.Error {
@@ -125,8 +152,50 @@ func (d *Definition) Revision() string {
 	return "rev_" + exactHash(c)[:shortHash]
 }
 
-// Queue is the queue of the agent's model calls: its provider instance.
-func (d *Definition) Queue() string { return d.Model.Provider }
+// Queue is the queue of the agent's model calls: its provider instance, or
+// OwnProvider when the instance is the agent's own.
+func (d *Definition) Queue() string {
+	if _, own := d.Providers[d.Model.Provider]; own {
+		return OwnProvider
+	}
+	return d.Model.Provider
+}
+
+// Compile prepares the schemas, once for all runs. A definition is not to be used
+// by several goroutines before it returns. It fails with INVALID_CONFIG.
+func (d *Definition) Compile() (err error) {
+	if d.input, err = compiled(d.InputSchema); err != nil {
+		return err
+	}
+	d.output, err = compiled(d.OutputSchema)
+	return err
+}
+
+// Input is the compiled InputSchema, nil when any input is right. It fails with
+// INVALID_CONFIG when the schema is none.
+func (d *Definition) Input() (*argument.Schema, error) {
+	if d.input != nil {
+		return d.input, nil
+	}
+	return compiled(d.InputSchema)
+}
+
+// OutputOf is the compiled OutputSchema, nil when any output is right. It fails
+// with INVALID_CONFIG when the schema is none.
+func (d *Definition) OutputOf() (*argument.Schema, error) {
+	if d.output != nil {
+		return d.output, nil
+	}
+	return compiled(d.OutputSchema)
+}
+
+// compiled is an optional schema, nil when absent.
+func compiled(raw json.RawMessage) (*argument.Schema, error) {
+	if isAbsent(raw) {
+		return nil, nil //nolint:nilnil // no schema is no fault
+	}
+	return argument.Compile(raw)
+}
 
 // Tool returns the tool of that name.
 func (d *Definition) Tool(name string) (Tool, bool) {
@@ -142,10 +211,14 @@ func (d *Definition) Tool(name string) (Tool, bool) {
 func (d *Definition) fill() {
 	d.Output.Format = cmp.Or(d.Output.Format, DefaultFormat)
 	d.Steps.Max = cmp.Or(d.Steps.Max, DefaultStepsMax)
-	if r := d.ErrorHandling.Retry; r != nil {
-		r.BackoffMs = cmp.Or(r.BackoffMs, DefaultBackoffMs)
-		r.BackoffMultiplier = cmp.Or(r.BackoffMultiplier, DefaultBackoffMultiplier)
+	if f := d.Output.Custom; f != nil {
+		f.Group = cmp.Or(f.Group, DefaultGroup)
+		if f.Exec != nil {
+			f.TimeoutMs = cmp.Or(f.TimeoutMs, DefaultHookTimeoutMs)
+		}
 	}
+	d.ErrorHandling.Retry.fill()
+	d.Hooks.fill(ofAgent(d.ID))
 	for i := range d.Tools {
 		d.Tools[i].fill(d.ID)
 	}

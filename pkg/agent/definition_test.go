@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rogpeppe/go-internal/txtar"
 	"pgregory.net/rapid"
 
@@ -160,9 +161,12 @@ func TestRevision_numbersBeyondFloat64Count(t *testing.T) {
 // or one that is not stored cannot slip in.
 func TestDefinition_everyFieldIsStored(t *testing.T) {
 	t.Parallel()
-	for _, v := range []any{agent.Definition{}, agent.Model{}, agent.Tool{}, agent.Exec{}, agent.Worker{}, agent.Human{}, agent.Retry{}, agent.Script{}, agent.Turn{}, agent.ScriptCall{}, agent.TurnError{}, agent.Announcement{}} {
+	for _, v := range []any{agent.Definition{}, agent.Model{}, agent.Tool{}, agent.Exec{}, agent.Worker{}, agent.Human{}, agent.Retry{}, agent.Script{}, agent.Turn{}, agent.ScriptCall{}, agent.TurnError{}, agent.Announcement{}, agent.Output{}, agent.CustomFormat{}, agent.Provider{}, agent.Hook{}, agent.HookWorker{}, agent.Hooks{}, agent.Plugin{}, agent.Shared{}, agent.Approval{}} {
 		typ := reflect.TypeOf(v)
 		for i := range typ.NumField() {
+			if !typ.Field(i).IsExported() { // made from the others
+				continue
+			}
 			if tag, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ","); tag == "" || tag == "-" {
 				t.Errorf("%s.%s has no JSON name", typ.Name(), typ.Field(i).Name)
 			}
@@ -196,7 +200,7 @@ func TestDecode_fillsDefaultsIn(t *testing.T) {
 		},
 		Scripts: map[string]agent.Script{"m": {Name: "m", Turns: []agent.Turn{{Text: "hello"}}}},
 	}
-	if d := cmp.Diff(want, d); d != "" {
+	if d := cmp.Diff(want, d, cmpopts.IgnoreUnexported(agent.Definition{})); d != "" {
 		t.Error(d)
 	}
 }
@@ -209,7 +213,7 @@ func TestDecode_refusesWhatIsNoDefinition(t *testing.T) {
 	}{
 		"nothing":   {``, "the document cannot be read", fault.InvalidConfig},
 		"list":      {`[]`, "cannot be a JSON array", fault.InvalidConfig},
-		"unknown":   {`{"id":"a","hooks":{}}`, `unknown field "hooks"`, fault.InvalidConfig},
+		"unknown":   {`{"id":"a","budget":{}}`, `unknown field "budget"`, fault.InvalidConfig},
 		"kind":      {`{"id":7}`, "id cannot be a JSON number", fault.InvalidConfig},
 		"duplicate": {`{"permissions":{"deny":["tool:x"]},"permissions":{}}`, "permissions", fault.InvalidConfig},
 		"two":       {`{} {}`, "", fault.InvalidConfig},
@@ -232,11 +236,21 @@ func TestCheck_theRulesOfFilesHoldOverTheWire(t *testing.T) {
 		change func(*agent.Definition)
 		want   string
 	}{
-		"id":           {func(d *agent.Definition) { d.ID, d.Tools = "A.b", nil }, `agent: INVALID_NAME: agent name "A.b": expected a lowercase letter, then up to 63 of a-z 0-9 _ -; did you mean "a_b"?`},
-		"CF-P26":       {func(d *agent.Definition) { d.Permissions.Deny = []string{"mpc:*"} }, `agent.yaml: INVALID_PERMISSION: permissions.deny[0]: selector "mpc:*": unknown scope "mpc", expected one of tool, skill, task, plugin, core, action`},
-		"too many":     {func(d *agent.Definition) { d.Permissions.Ask = make([]string, perm.SelectorsMax+1) }, "agent.yaml: INVALID_PERMISSION: permissions.ask: expected at most 1024 selectors, got 1025; use globs"},
-		"steps":        {func(d *agent.Definition) { d.Steps.Max = 0 }, "agent.yaml: INVALID_CONFIG: steps.max: expected an integer from 1 to 10000, got 0"},
-		"format":       {func(d *agent.Definition) { d.Output.Format = "json" }, "agent.yaml: NOT_AVAILABLE: output.format: the format json is known but not built in this version: remove it"},
+		"id":        {func(d *agent.Definition) { d.ID, d.Tools = "A.b", nil }, `agent: INVALID_NAME: agent name "A.b": expected a lowercase letter, then up to 63 of a-z 0-9 _ -; did you mean "a_b"?`},
+		"CF-P26":    {func(d *agent.Definition) { d.Permissions.Deny = []string{"mpc:*"} }, `agent.yaml: INVALID_PERMISSION: permissions.deny[0]: selector "mpc:*": unknown scope "mpc", expected one of tool, skill, task, plugin, core, action`},
+		"too many":  {func(d *agent.Definition) { d.Permissions.Ask = make([]string, perm.SelectorsMax+1) }, "agent.yaml: INVALID_PERMISSION: permissions.ask: expected at most 1024 selectors, got 1025; use globs"},
+		"steps":     {func(d *agent.Definition) { d.Steps.Max = 0 }, "agent.yaml: INVALID_CONFIG: steps.max: expected an integer from 1 to 10000, got 0"},
+		"format":    {func(d *agent.Definition) { d.Output.Format = "json" }, "agent.yaml: INVALID_CONFIG: output.format: json has no tools, so nobody would ever be asked tools/headline.yaml: remove the file, or use another format"},
+		"hook":      {func(d *agent.Definition) { d.Hooks.OnError = []agent.Hook{{Name: "x"}} }, "agent.yaml: INVALID_CONFIG: hooks.onError[0]: expected one of worker ({group: …, hook: …}), exec (a command) or nats (a subject), got none"},
+		"parser":    {func(d *agent.Definition) { d.Output.Format = "custom" }, "agent.yaml: INVALID_CONFIG: output.format: expected {custom: …}, the name of a parser"},
+		"no parser": {func(d *agent.Definition) { d.Output.Custom = &agent.CustomFormat{Name: "x", Group: "g"} }, "agent.yaml: INVALID_CONFIG: output.custom: only the format custom has a parser"},
+		"suspends": {func(d *agent.Definition) {
+			d.Tools[2].Hooks.OnSuspend = []agent.Hook{{Name: "x", NATS: "a.b", Group: "g"}}
+		}, "tools/word_count.yaml: INVALID_CONFIG: hooks.onSuspend: a tool never suspends"},
+		"hook of a question": {func(d *agent.Definition) {
+			d.Tools[0].Hooks.OnError = []agent.Hook{{Name: "x", NATS: "a.b", Group: "g"}}
+		}, "tools/headline.yaml: INVALID_CONFIG: hooks: a question has no hooks"},
+		"plugin":       {func(d *agent.Definition) { d.Plugins = map[string]json.RawMessage{"x": json.RawMessage("{")} }, "agent.yaml: INVALID_CONFIG: plugins.x: the document cannot be read"},
 		"script":       {func(d *agent.Definition) { d.Model.Model = "gone" }, "agent.yaml: INVALID_CONFIG: model.model: the provider script reads scripts/gone.yaml, which is not there (there is publish)"},
 		"tool twice":   {func(d *agent.Definition) { d.Tools = append(d.Tools, d.Tools[0]) }, `tools/headline.yaml: INVALID_CONFIG: a second tool "headline": one file, one tool`},
 		"no kind":      {func(d *agent.Definition) { d.Tools[0].Human = nil }, "tools/headline.yaml: INVALID_CONFIG: exec: expected one of exec (a command), worker (a tool that a worker announced) or human (a question), got none"},
@@ -245,7 +259,7 @@ func TestCheck_theRulesOfFilesHoldOverTheWire(t *testing.T) {
 		"handler":      {func(d *agent.Definition) { d.Tools[2].Exec.Handler = "other/word_count" }, `tools/word_count.yaml: INVALID_CONFIG: exec.handler: expected "publisher/word_count", got "other/word_count"`},
 		"command":      {func(d *agent.Definition) { d.Tools[2].Exec.Argv = []string{"a\x00b"} }, "tools/word_count.yaml: INVALID_CONFIG: exec[0]: a word of a command cannot hold a zero byte"},
 		"long command": {func(d *agent.Definition) { d.Tools[2].Exec.Argv = make([]string, 65) }, "tools/word_count.yaml: INVALID_CONFIG: exec: expected a command as a list of words, like [node, search.js], got nothing"},
-		"dir":          {func(d *agent.Definition) { d.Tools[2].Exec.Dir = "../../../../etc" }, `tools/word_count.yaml: INVALID_CONFIG: dir: expected a folder inside the project, relative to the tool file and with slashes, got "../../../../etc"`},
+		"dir":          {func(d *agent.Definition) { d.Tools[2].Exec.Dir = "../../../../etc" }, `tools/word_count.yaml: INVALID_CONFIG: dir: expected a folder inside the project, relative to the file and with slashes, got "../../../../etc"`},
 		"schema":       {func(d *agent.Definition) { d.InputSchema = json.RawMessage(`{"$ref":"https://example.com/x"}`) }, "agent.yaml: INVALID_CONFIG: inputSchema: the JSON Schema is not usable: it refers to https://example.com/x: expected a reference inside the schema, like #/$defs/name"},
 		"args": {func(d *agent.Definition) {
 			d.Scripts["publish"].Turns[0].ToolCalls[0].Args = json.RawMessage(`{"a":"{{"}`)

@@ -3,6 +3,7 @@ package agent
 import (
 	"slices"
 
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
 
@@ -40,8 +41,8 @@ func notAvailable(format string, args ...any) *fault.Error {
 
 func projectFields() fields {
 	return fields{
-		built: []string{"agents", "groups", "providers"},
-		later: []string{"models", "credentials", "tools", "plugins", "hooks", "budget", "budgets", "tasks", "skills", "pipelines", "concurrency", "errorHandling", "approvals", "store"},
+		built: []string{"agents", "groups", "providers", "models", "plugins", "hooks"},
+		later: []string{"credentials", "tools", "budget", "budgets", "tasks", "skills", "pipelines", "concurrency", "errorHandling", "approvals", "store"},
 		hints: map[string]string{"entrypoints": "list the agents under agents"},
 	}
 }
@@ -55,10 +56,11 @@ func groupFields() fields {
 
 func agentFields() fields {
 	return fields{
-		built: []string{"description", "model", "inputSchema", "output", "permissions", "steps", "errorHandling"},
+		built: []string{
+			"description", "model", "providers", "inputSchema", "outputSchema", "output", "permissions", "steps", "errorHandling", "hooks", "plugins",
+		},
 		later: []string{
-			"outputSchema", "tools", "disclosure", "tasks", "skills", "plugins", "hooks", "budget", "actions", "phases",
-			"documents", "knowledge", "supervisor", "loop", "providers",
+			"tools", "disclosure", "tasks", "skills", "budget", "actions", "phases", "documents", "knowledge", "supervisor", "loop",
 		},
 		hints: map[string]string{
 			"id":           "an agent's id is the name of its folder; remove the field",
@@ -87,7 +89,36 @@ func settingsFields() fields {
 	}}
 }
 
-func outputFields() fields     { return fields{built: []string{"format"}} }
+func aliasFields() fields {
+	f := modelFields()
+	f.built = append(f.built, "default")
+	return f
+}
+
+func outputFields() fields { return fields{built: []string{"format", "repair"}} }
+func customFields() fields {
+	return fields{built: []string{"custom", "group", "exec", "timeoutMs"}, hints: map[string]string{"name": "write custom: <name>", "parser": "write custom: <name>"}}
+}
+func hooksFields() fields { return fields{built: crumbs.HookPoints()} }
+func toolHooksFields() fields {
+	return fields{built: []string{crumbs.HookBeforeRun, crumbs.HookAfterRun, crumbs.HookOnError}, hints: map[string]string{crumbs.HookOnSuspend: neverSuspends}}
+}
+func hookFields() fields {
+	return fields{
+		built: []string{"worker", "exec", "nats", "name", "group", "env", "dir", "timeoutMs", "advisory", "retry"},
+		hints: map[string]string{
+			"command": "a command is exec: [word, word]",
+			"subject": "write nats: <subject>",
+			"hook":    "write worker: {group: …, hook: …}",
+			"timeout": "write timeoutMs, in milliseconds",
+		},
+	}
+}
+func hookWorkerFields() fields { return fields{built: []string{"group", "hook"}} }
+func pluginFields() fields {
+	return fields{built: []string{"name", "hooks"}, later: []string{"config", "tools"}}
+}
+func approvalFields() fields   { return fields{built: []string{"hooks"}} }
 func permissionFields() fields { return fields{built: []string{"allow", "ask", "deny"}} }
 func stepsFields() fields      { return fields{built: []string{"max"}} }
 func errorFields() fields      { return fields{built: []string{"retry"}} }
@@ -104,8 +135,8 @@ func scriptErrorFields() fields { return fields{built: []string{"status", "retry
 
 func toolFields() fields {
 	return fields{
-		built: []string{"description", "schema", "outputSchema", "exec", "worker", "human", "env", "dir", "group", "effect", "stream", "timeoutMs", "idleTimeoutMs"},
-		later: []string{"http", "credentials", "credentialProvider", "limits", "cost", "budget", "skills", "hooks", "errorHandling", "resultBytesMax", "approval"},
+		built: []string{"description", "schema", "outputSchema", "exec", "worker", "human", "env", "dir", "group", "effect", "stream", "timeoutMs", "idleTimeoutMs", "keepPartials", "hooks", "errorHandling", "approval"},
+		later: []string{"http", "credentials", "credentialProvider", "limits", "cost", "budget", "skills", "resultBytesMax"},
 		hints: map[string]string{
 			"name":         "a tool is named by its file; remove the field",
 			"inputSchema":  "the schema of the arguments is schema",

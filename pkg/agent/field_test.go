@@ -24,6 +24,14 @@ func TestFields_areThoseOfTheSchemas(t *testing.T) {
 		"group":        {groupFields(), "file.project", "properties groups additionalProperties properties"},
 		"agent.yaml":   {agentFields(), "file.agent", "properties"},
 		"output":       {outputFields(), "file.agent", "properties output properties"},
+		"custom":       {customFields(), "file.agent", "properties output properties format custom properties"},
+		"alias":        {aliasFields(), "file.project", "properties models additionalProperties properties"},
+		"plugin":       {pluginFields(), "file.project", "properties plugins items properties"},
+		"hooks":        {hooksFields(), "common", "$defs Hooks properties"},
+		"tool hooks":   {toolHooksFields(), "common", "$defs ToolHooks properties"},
+		"hook":         {hookFields(), "common", "$defs Hook properties"},
+		"hook worker":  {hookWorkerFields(), "common", "$defs Hook properties worker properties"},
+		"approval":     {approvalFields(), "file.tool", "$defs fields properties approval properties"},
 		"steps":        {stepsFields(), "file.agent", "properties steps properties"},
 		"model":        {modelFields(), "common", "$defs ModelChoice properties"},
 		"settings":     {settingsFields(), "common", "$defs ModelSettings properties"},
@@ -67,6 +75,10 @@ func schemaAt(t *testing.T, name string, path []string) map[string]any {
 		t.Fatal(err)
 	}
 	for _, step := range path {
+		if forms, ok := at["oneOf"].([]any); ok && step == "custom" { // the form that is an object
+			at, _ = forms[len(forms)-1].(map[string]any)
+			continue
+		}
 		next, ok := at[step].(map[string]any)
 		if !ok {
 			t.Fatalf("%s has no %s in %v", name, step, path)

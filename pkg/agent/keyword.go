@@ -111,6 +111,7 @@ func (k *keywords) unknown(key key, at place) {
 // schemas warns of unknown keywords in the schemas of the agent's files.
 func (a *folder) schemas(d *Definition) {
 	a.keywords(agentFile, place{"inputSchema"})
+	a.keywords(agentFile, place{"outputSchema"})
 	for _, t := range d.Tools {
 		for _, at := range []place{{"schema"}, {"outputSchema"}, {"human", "answerSchema"}} {
 			a.keywords(toolFile(t.Name), at)

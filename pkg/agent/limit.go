@@ -14,6 +14,7 @@ const (
 	DefaultGroup             = "scripts"     // of exec tools
 	DefaultFormat            = FormatText    // of an agent's output
 	ScriptProvider           = "script"      // the provider that needs no entry in crumb.yaml
+	OwnProvider              = "own"         // the queue of calls to instances that are an agent's own
 )
 
 // Bounds of a project and of what it holds.
@@ -21,8 +22,13 @@ const (
 	AgentsMax          = 1_000
 	GroupsMax          = 256
 	ProvidersMax       = 64
-	ToolsMax           = 128 // of an agent: what model providers take
-	ScriptsMax         = 64  // of an agent
+	ModelsMax          = 64 // aliases of a project
+	PluginsMax         = 64
+	HooksMax           = 16        // at one point of one file
+	RepairMax          = 10        // times that a model is asked to mend its answer
+	SharedBytesMax     = 256 << 10 // of a project's hooks and plugins as JSON
+	ToolsMax           = 128       // of an agent: what model providers take
+	ScriptsMax         = 64        // of an agent
 	TurnsMax           = 1_000
 	ChunksMax          = 1_000
 	CallsMax           = 64        // of a turn (DESIGN §4)

@@ -33,7 +33,7 @@ func Load(dir string) (*Project, error) {
 	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
 		return nil, fault.Wrap(fault.InvalidConfig, err, "expected a project folder, got %s, which is none", quote(dir))
 	}
-	l := &loader{project: &Project{Dir: abs, Groups: map[string]Group{}, Providers: map[string]Provider{}}}
+	l := &loader{project: &Project{Dir: abs, Groups: map[string]Group{}, Providers: map[string]Provider{}, Models: map[string]Model{}}}
 	agents := l.crumbYAML()
 	for _, id := range l.chosen(agents) {
 		l.agent(id)
@@ -87,6 +87,7 @@ func (l *loader) crumbYAML() []string {
 	c.project(l.project, agents)
 	l.take(l.config, c.found)
 	l.watched()
+	l.sharedFolders()
 	if l.config.isBroken(place{"agents"}) { // which are meant is not known: look at all
 		return []string{everyAgent}
 	}
@@ -181,7 +182,10 @@ func (l *loader) agent(id string) {
 		}
 		return
 	}
-	readAgent(a.source(agentFile, text), d)
+	readAgent(a.source(agentFile, text), d, l.project)
+	if l.config != nil && l.config.isBroken(place{"models"}) { // what aliases stand for is not known
+		a.sources[agentFile].broken = append(a.sources[agentFile].broken, place{"model"})
+	}
 	if text, ok := l.read(path.Join(a.dir, promptFile)); ok {
 		d.System = a.prompt(text)
 	}
@@ -277,37 +281,82 @@ func (a *folder) check(d *Definition) {
 	a.commandFolders(d)
 	a.groups(d)
 	a.selectors(d)
+	a.inert(d)
 	a.schemas(d)
 }
 
 // commandFolders checks that the folders of commands are there.
 func (a *folder) commandFolders(d *Definition) {
 	for _, t := range d.Tools {
-		if t.Exec == nil || t.Exec.Dir == "" {
-			continue
+		file, own := a.sources[toolFile(t.Name)], ofTool(d.ID, t.Name)
+		if t.Exec != nil {
+			a.commandFolder(file, place{"dir"}, own.folder, t.Exec.Dir)
 		}
-		if dir, inside := folderOf(d.ID, t.Exec.Dir); inside && !a.isDir(dir) {
-			a.take(a.sources[toolFile(t.Name)], []problem{{at: place{"dir"}, err: invalidf("dir: the project has no folder %s", quote(dir))}})
-		}
+		a.hookFolders(file, place{"hooks"}, own, t.Hooks)
 	}
+	a.hookFolders(a.sources[agentFile], place{"hooks"}, ofAgent(d.ID), d.Hooks)
+}
+
+func (l *loader) commandFolder(s *source, at place, base, dir string) {
+	folder, inside := beneath(base, dir)
+	if dir != "" && inside && !l.isDir(folder) {
+		l.take(s, []problem{{at: at, err: invalidf("%s: the project has no folder %s", at, quote(folder))}})
+	}
+}
+
+func (l *loader) hookFolders(s *source, at place, o owner, hooks Hooks) {
+	for _, h := range hooks.each() {
+		l.commandFolder(s, h.place(at).key("dir"), o.folder, h.Dir)
+	}
+}
+
+// sharedFolders checks the folders of the commands of crumb.yaml, and its groups.
+func (l *loader) sharedFolders() {
+	for i, p := range l.project.Shared.Plugins {
+		at := place{"plugins"}.index(i).key("hooks")
+		l.hookFolders(l.config, at, ofPlugin(p.Name), p.Hooks)
+		l.hookGroups(l.config, at, p.Hooks)
+	}
+	l.hookFolders(l.config, place{"hooks"}, ofProject(), l.project.Shared.Hooks)
+	l.hookGroups(l.config, place{"hooks"}, l.project.Shared.Hooks)
 }
 
 // groups adds the default group and warns of groups that have no queue.
 func (a *folder) groups(d *Definition) {
 	for _, t := range d.Tools {
-		name, at := t.Group(), place{"group"}
+		at := place{"group"}
 		if t.Kind() == KindWorker {
 			at = place{"worker", "group"}
 		}
-		if _, ok := a.project.Groups[name]; ok || name == "" {
-			continue
-		}
-		if name == DefaultGroup {
-			a.project.Groups[name] = Group{MaxInFlight: DefaultMaxInFlight, StartBeforeMs: DefaultStartBeforeMs}
-			continue
-		}
-		a.warn(toolFile(t.Name), at, "the group %s is not listed under groups of %s, so it has a queue only if another project makes one", quote(name), projectFile)
+		a.group(a.sources[toolFile(t.Name)], at, t.Group())
+		a.hookGroups(a.sources[toolFile(t.Name)], place{"hooks"}, t.Hooks)
 	}
+	a.hookGroups(a.sources[agentFile], place{"hooks"}, d.Hooks)
+	if f := d.Output.Custom; f != nil {
+		a.group(a.sources[agentFile], place{"output", "format", "group"}, f.Group)
+	}
+}
+
+func (l *loader) hookGroups(s *source, at place, hooks Hooks) {
+	for _, h := range hooks.each() {
+		at := h.place(at)
+		if h.Worker != nil {
+			at = at.key("worker")
+		}
+		l.group(s, at.key("group"), h.queue())
+	}
+}
+
+// group sees to the queue of one group; at is where a file names it.
+func (l *loader) group(s *source, at place, name string) {
+	if _, ok := l.project.Groups[name]; ok || name == "" {
+		return
+	}
+	if name == DefaultGroup {
+		l.project.Groups[name] = Group{MaxInFlight: DefaultMaxInFlight, StartBeforeMs: DefaultStartBeforeMs}
+		return
+	}
+	l.warn(s, at, "the group %s is not listed under groups of %s, so it has a queue only if another project makes one", quote(name), projectFile)
 }
 
 // selectors warns of selectors that match no tool: they are likely mistyped.
@@ -321,7 +370,7 @@ func (a *folder) selectors(d *Definition) {
 		origins = append(origins, t.Origin())
 	}
 	for _, s := range policy.Unmatched(origins) {
-		a.warn(agentFile, selectorPlace(d.Permissions, s), "the selector %q matches none of the agent's tools", s)
+		a.warn(a.sources[agentFile], selectorPlace(d.Permissions, s), "the selector %q matches none of the agent's tools", s)
 	}
 }
 
@@ -338,13 +387,13 @@ func selectorPlace(l perm.Lists, selector string) place {
 	return place{"permissions"}
 }
 
-func (a *folder) warn(file string, at place, format string, args ...any) {
-	s, ok := a.sources[file]
-	if !ok || s.root == nil {
+// warn adds a warning about a place of a file; s may be nil or broken.
+func (l *loader) warn(s *source, at place, format string, args ...any) {
+	if s == nil || s.root == nil {
 		return
 	}
 	line, column := s.root.position(at)
-	a.project.Warnings = append(a.project.Warnings, fmt.Sprintf("%s:%d:%d: %s", s.file, line, column, fmt.Sprintf(format, args...)))
+	l.project.Warnings = append(l.project.Warnings, fmt.Sprintf("%s:%d:%d: %s", s.file, line, column, fmt.Sprintf(format, args...)))
 }
 
 func toolFile(name string) string { return path.Join(toolsDir, name+yamlExt) }

@@ -19,6 +19,9 @@ const (
 	kindObject kind = "an object"
 )
 
+// first is the step of a place to the first item of a list.
+const first = "[0]"
+
 // node is a value of a file with the position of its first character.
 type node struct {
 	kind   kind
@@ -61,7 +64,10 @@ func (n *node) position(at place) (line, column int) {
 
 func (n *node) child(step string) *node {
 	if n.kind == kindObject {
-		child, _ := n.field(step)
+		child, ok := n.field(step)
+		if !ok && step == first { // a list of one may be written as its item
+			return n
+		}
 		return child
 	}
 	i, err := strconv.Atoi(strings.Trim(step, "[]"))

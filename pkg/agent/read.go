@@ -2,17 +2,22 @@ package agent
 
 import (
 	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/perm"
 )
 
-// readAgent reads agent.yaml into d.
-func readAgent(s *source, d *Definition) {
+// readAgent reads agent.yaml into d, and what it takes of a project: aliases of
+// models.
+func readAgent(s *source, d *Definition, p *Project) {
 	o := s.top(agentFields())
 	d.Description = o.text("description")
-	readModel(o, d)
-	d.InputSchema = o.schema("inputSchema")
+	d.Model = readModel(o, p)
+	d.Providers = readProviders(o)
+	d.InputSchema, d.OutputSchema = o.schema("inputSchema"), o.schema("outputSchema")
 	if out, ok := o.object("output", outputFields()); ok {
 		readFormat(out, d)
 	}
@@ -23,51 +28,85 @@ func readAgent(s *source, d *Definition) {
 		d.Steps.Max = int(steps.count("max"))
 	}
 	if e, ok := o.object("errorHandling", errorFields()); ok {
-		readRetry(e, d)
+		d.ErrorHandling.Retry = readRetry(e)
+	}
+	d.Hooks = readHooks(o, hooksFields())
+	if plugins, ok := o.n.field("plugins"); ok {
+		all := s.open(plugins, place{"plugins"})
+		for i, k := range all.n.keys {
+			if d.Plugins == nil {
+				d.Plugins = map[string]json.RawMessage{}
+			}
+			d.Plugins[k.name] = all.n.items[i].json()
+		}
 	}
 }
 
 func readFormat(out object, d *Definition) {
-	if n, ok := out.n.field("format"); ok && n.kind == kindObject {
-		out.s.refuse(out.at.key("format"), n.line, n.column, notAvailable("a custom format"))
+	d.Output.Repair = int(out.amount("repair"))
+	n, ok := out.n.field("format")
+	if !ok || n.kind != kindObject {
+		if d.Output.Format = out.word("format"); d.Output.Format == FormatCustom {
+			out.s.refuse(out.at.key("format"), n.line, n.column, invalidf("a custom format names its parser: write format: {custom: <name>}"))
+		}
 		return
 	}
-	d.Output.Format = out.word("format")
+	c, _ := out.object("format", customFields())
+	d.Output.Format = FormatCustom
+	d.Output.Custom = &CustomFormat{Name: c.text("custom"), Group: c.word("group"), Exec: c.texts("exec"), TimeoutMs: c.count("timeoutMs")}
 }
 
-func readModel(o object, d *Definition) {
-	if n, ok := o.n.field("model"); ok && n.kind == kindString {
-		o.s.refuse(place{"model"}, n.line, n.column, notAvailable("an alias of a model (%s)", quote(n.text)))
-		return
-	}
-	m, ok := o.object("model", modelFields())
+// readModel reads which model answers: here, or as an alias of the project, whose
+// default counts where nothing is said.
+func readModel(o object, p *Project) Model {
+	n, ok := o.n.field("model")
 	if !ok {
-		return
+		return p.Models[p.Default]
 	}
-	d.Model.Provider, d.Model.Model = m.text("provider"), m.text("model")
+	if n.kind != kindString {
+		m, _ := o.object("model", modelFields())
+		return readChoice(m)
+	}
+	alias, ok := p.Models[n.text]
+	if !ok {
+		have := slices.Sorted(maps.Keys(p.Models))
+		hint := "it names none"
+		if len(have) > 0 {
+			hint = "it has " + orList(have[:min(len(have), closeMax)])
+		}
+		o.s.refuse(place{"model"}, n.line, n.column, invalidf("expected {provider: …, model: …} or an entry of models of %s (%s), got %s%s", projectFile, hint, quote(n.text), meant(n.text, have)))
+	}
+	return alias
+}
+
+// readChoice reads a provider, its model and how it is asked.
+func readChoice(m object) Model {
+	c := Model{Provider: m.text("provider"), Model: m.text("model")}
 	if n, ok := m.of("providerOptions", string(kindObject), kindObject); ok {
-		d.Model.ProviderOptions = n.json()
+		c.ProviderOptions = n.json()
 	}
 	s, ok := m.object("settings", settingsFields())
 	if !ok {
-		return
+		return c
 	}
-	d.Model.Settings = &crumbs.ModelSettings{
+	c.Settings = &crumbs.ModelSettings{
 		Temperature: s.number("temperature"), MaxOutputTokens: s.integer("maxOutputTokens"),
 		TopP: s.number("topP"), TopK: s.integer("topK"),
 		PresencePenalty: s.number("presencePenalty"), FrequencyPenalty: s.number("frequencyPenalty"),
 		StopSequences: s.texts("stopSequences"), Seed: s.integer("seed"),
 	}
+	return c
 }
 
-func readRetry(e object, d *Definition) {
+// readRetry reads the field `retry` of an object, nil when it has none.
+func readRetry(e object) *Retry {
 	r, ok := e.object("retry", retryFields())
 	if !ok {
-		return
+		return nil
 	}
-	d.ErrorHandling.Retry = &Retry{Attempts: int(r.amount("attempts")), BackoffMs: r.count("backoffMs")}
+	out := &Retry{Attempts: int(r.amount("attempts")), BackoffMs: r.count("backoffMs")}
 	if m := r.number("backoffMultiplier"); m != nil {
-		d.ErrorHandling.Retry.BackoffMultiplier = *m
+		out.BackoffMultiplier = *m
 		if *m == 0 { // would read as the default
 			n, _ := r.n.field("backoffMultiplier")
 			r.s.misfit(r.at.key("backoffMultiplier"), n, "a number from 1 on")
@@ -76,6 +115,7 @@ func readRetry(e object, d *Definition) {
 	if r.n.kind == kindObject && !r.has("attempts") {
 		r.s.refuse(r.at.key("attempts"), r.n.line, r.n.column, invalidf("expected the number of executions in total, like 3, got nothing"))
 	}
+	return out
 }
 
 // readTool reads tools/<name>.yaml.
@@ -84,7 +124,14 @@ func readTool(s *source, name string) Tool {
 	t := Tool{
 		Name: name, Description: o.text("description"), Schema: o.schema("schema"), OutputSchema: o.schema("outputSchema"),
 		Effect: crumbs.Effect(o.word("effect")), Stream: o.boolean("stream"),
-		TimeoutMs: o.count("timeoutMs"), IdleTimeoutMs: o.count("idleTimeoutMs"),
+		TimeoutMs: o.count("timeoutMs"), IdleTimeoutMs: o.count("idleTimeoutMs"), KeepPartials: o.boolean("keepPartials"),
+		Hooks: readHooks(o, toolHooksFields()),
+	}
+	if e, ok := o.object("errorHandling", errorFields()); ok {
+		t.ErrorHandling.Retry = readRetry(e)
+	}
+	if a, ok := o.object("approval", approvalFields()); ok {
+		t.Approval.Hooks = a.word("hooks")
 	}
 	if o.has("exec") {
 		t.Exec = &Exec{Argv: o.texts("exec"), Env: o.texts("env"), Dir: o.word("dir"), Group: o.word("group")}
@@ -147,8 +194,8 @@ func readTurn(o object) Turn {
 	return t
 }
 
-// readProject reads crumb.yaml: which agents to serve, and the groups and
-// providers with their defaults.
+// readProject reads crumb.yaml: which agents to serve, and what they share, with
+// the defaults.
 func readProject(s *source, p *Project) (agents []string) {
 	o := s.top(projectFields())
 	agents = []string{everyAgent}
@@ -167,13 +214,40 @@ func readProject(s *source, p *Project) (agents []string) {
 			}
 		}
 	}
-	if providers, ok := o.n.field("providers"); ok {
-		all := s.open(providers, place{"providers"})
-		for i, k := range all.n.keys {
-			p.Providers[k.name] = readProvider(s, all.n.items[i], all.at.key(k.name))
+	maps.Copy(p.Providers, readProviders(o))
+	if models, ok := o.n.field("models"); ok {
+		all := s.open(models, place{"models"})
+		for _, k := range all.n.keys {
+			m, _ := all.object(k.name, aliasFields())
+			p.Models[k.name] = readChoice(m)
+			if !m.boolean("default") {
+				continue
+			}
+			if p.Default != "" {
+				n, _ := m.n.field("default")
+				s.refuse(m.at.key("default"), n.line, n.column, invalidf("%s is the default already: one model can be", p.Default))
+			}
+			p.Default = k.name
 		}
 	}
+	p.Shared = Shared{Plugins: readPlugins(o), Hooks: readHooks(o, hooksFields())}
+	p.Shared.fill()
 	return agents
+}
+
+// readProviders reads the instances of a project or of an agent, nil when it has
+// none.
+func readProviders(o object) map[string]Provider {
+	providers, ok := o.n.field("providers")
+	if !ok {
+		return nil
+	}
+	out := map[string]Provider{}
+	all := o.s.open(providers, place{"providers"})
+	for i, k := range all.n.keys {
+		out[k.name] = readProvider(o.s, all.n.items[i], all.at.key(k.name))
+	}
+	return out
 }
 
 func readProvider(s *source, n *node, at place) Provider {

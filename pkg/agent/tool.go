@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"encoding/json"
-	"path"
 	"strings"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
@@ -20,7 +19,8 @@ const (
 	KindHuman  Kind = "human"  // a question to a person
 )
 
-// Tool is a tool file. Exactly one of Exec, Worker and Human is set.
+// Tool is a tool file. Exactly one of Exec, Worker and Human is set; only Worker
+// may have Human beside it, where it names a question that a worker announced.
 //
 // Arguments have the types of Schema, whoever asks for the call: a text is no
 // integer, and a script writes `"{{ .input.cents | json }}"` for a number.
@@ -40,6 +40,19 @@ type Tool struct {
 	Stream        bool            `json:"stream,omitempty"`
 	TimeoutMs     int64           `json:"timeoutMs,omitempty"`
 	IdleTimeoutMs int64           `json:"idleTimeoutMs,omitempty"` // longest silence of a streaming tool
+	KeepPartials  bool            `json:"keepPartials,omitempty"`  // of a streaming tool: partial results are kept as crumbs
+	Hooks         Hooks           `json:"hooks,omitzero"`
+	ErrorHandling ErrorHandling   `json:"errorHandling,omitzero"`
+	Approval      Approval        `json:"approval,omitzero"`
+}
+
+// HooksBefore is the Approval.Hooks of a tool whose beforeRun hooks come before
+// the question.
+const HooksBefore = "before"
+
+// Approval says how a person is asked before the tool runs.
+type Approval struct {
+	Hooks string `json:"hooks,omitempty"` // HooksBefore; absent: after the approval
 }
 
 // Exec is a command: JSON arguments on stdin, a JSON result on stdout, one JSON
@@ -62,10 +75,10 @@ type Worker struct {
 type Human struct {
 	AnswerSchema json.RawMessage `json:"answerSchema,omitempty"` // absent means any value
 	Prompt       string          `json:"prompt,omitempty"`       // shown above the question
-	ExpiresMs    int64           `json:"expiresMs"`              // how long the question waits
+	ExpiresMs    int64           `json:"expiresMs,omitempty"`    // how long the question waits; 0 beside Worker: as announced
 }
 
-// Kind returns how the tool is carried out, "" for a tool that Check refuses
+// Kind returns how the file says the tool is carried out, "" for a tool that Check refuses
 // because it says none of them. The first of exec, worker, human counts.
 func (t Tool) Kind() Kind {
 	switch {
@@ -79,8 +92,9 @@ func (t Tool) Kind() Kind {
 	return ""
 }
 
-// Origin is what permissions and the model's name of the tool follow from:
-// scope human for a question, scope tool for the rest.
+// Origin is what permissions and the model's name of the tool follow from as far
+// as the file tells: scope human for a question, scope tool for the rest. A worker's
+// tool that turns out to be a question has scope human in a ToolSet.
 func (t Tool) Origin() perm.Origin {
 	if t.Kind() == KindHuman {
 		return perm.Origin{Scope: perm.Human, Name: t.Name}
@@ -130,13 +144,6 @@ func handlerOf(agent crumbs.AgentID, name string) string { return string(agent) 
 // toolexec` serves, and no tool of a worker of one's own: those have no slash.
 func OfProject(handler string) bool { return strings.Contains(handler, "/") }
 
-// folderOf is where an exec tool's command runs, relative to the project; ok is
-// false when dir is absolute or leads out of the project.
-func folderOf(agent crumbs.AgentID, dir string) (folder string, ok bool) {
-	folder = path.Join(agentsDir, string(agent), toolsDir, dir)
-	return folder, !path.IsAbs(dir) && folder != ".." && !strings.HasPrefix(folder, "../")
-}
-
 func (t *Tool) fill(agent crumbs.AgentID) {
 	if t.Exec != nil {
 		t.Exec.Group = cmp.Or(t.Exec.Group, DefaultGroup)
@@ -144,7 +151,9 @@ func (t *Tool) fill(agent crumbs.AgentID) {
 		t.Effect = cmp.Or(t.Effect, crumbs.EffectOnce)
 		t.TimeoutMs = cmp.Or(t.TimeoutMs, DefaultTimeoutMs)
 	}
-	if t.Human != nil {
+	t.Hooks.fill(ofTool(agent, t.Name))
+	t.ErrorHandling.Retry.fill()
+	if t.Human != nil && t.Worker == nil {
 		t.Human.ExpiresMs = cmp.Or(t.Human.ExpiresMs, DefaultExpiresMs)
 	}
 }
