@@ -30,8 +30,12 @@ func (s *Sweeper) astray(ctx context.Context, stream string, queues []mesh.Queue
 			if !mesh.IsQueue(place) && m.Subject != place {
 				continue // a subject that looks like a pattern
 			}
-			if made, err := s.made(ctx, stream, place); err != nil || made {
-				return err // the next pass knows more
+			made, err := s.made(ctx, stream, place)
+			if err != nil {
+				return err
+			}
+			if made {
+				break
 			}
 			if err := s.move(ctx, stuck{stream: stream, m: m, why: whyStray(stream, place), stray: true}); err != nil {
 				return err
