@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -54,6 +55,7 @@ func (c *checker) turn(at place, t Turn) {
 		c.oneOf(at.key("finishReason"), t.FinishReason, FinishStop, FinishToolCalls, FinishLength, FinishContentFilter, FinishOther)
 	}
 	c.usage(at.key("usage"), t.Usage)
+	c.files(at.key("files"), t.Files)
 	c.calls(at.key("toolCalls"), t.ToolCalls)
 	c.turnError(at, t)
 }
@@ -87,6 +89,23 @@ func (c *checker) calls(at place, calls []ScriptCall) {
 	}
 }
 
+func (c *checker) files(at place, files []ScriptFile) {
+	if n := len(files); n > crumbs.FilesMax {
+		c.bad(at, "expected at most %d files in a turn, got %d", crumbs.FilesMax, n)
+	}
+	for i, f := range files {
+		at := at.index(i)
+		c.fail(at, crumbs.CheckFile(f.Name, f.MimeType))
+		c.template(at.key("text"), f.Text)
+		if (f.Text == "") == (f.Base64 == "") {
+			c.bad(at, "expected what stands in the file, as text or as base64")
+		}
+		if _, err := base64.StdEncoding.DecodeString(f.Base64); err != nil {
+			c.bad(at.key("base64"), "expected base64 (RFC 4648, with padding), got %s", quote(f.Base64))
+		}
+	}
+}
+
 func (c *checker) usage(at place, u *crumbs.Usage) {
 	if u == nil {
 		return
@@ -104,8 +123,8 @@ func (c *checker) turnError(at place, t Turn) {
 	}
 	c.within(at.key("error").key("status"), int64(t.Error.Status), 400, 599)
 	c.within(at.key("error").key("retryAfterMs"), t.Error.RetryAfterMs, 0, RetryAfterMsMax)
-	if len(t.ToolCalls) > 0 || t.FinishReason != "" || len(t.JSON) > 0 {
-		c.bad(at.key("error"), "a turn that fails has no toolCalls, json or finishReason: text or chunks before the failure are all it can say")
+	if len(t.ToolCalls) > 0 || len(t.Files) > 0 || t.FinishReason != "" || len(t.JSON) > 0 {
+		c.bad(at.key("error"), "a turn that fails has no toolCalls, files, json or finishReason: text or chunks before the failure are all it can say")
 	}
 }
 

@@ -131,6 +131,7 @@ func workerFields() fields {
 func humanFields() fields       { return fields{built: []string{"answerSchema", "prompt", "expiresMs"}} }
 func scriptFields() fields      { return fields{built: []string{"turns"}} }
 func scriptCallFields() fields  { return fields{built: []string{"name", "args"}} }
+func scriptFileFields() fields  { return fields{built: []string{"name", "mimeType", "text", "base64"}} }
 func scriptErrorFields() fields { return fields{built: []string{"status", "retryAfterMs"}} }
 
 func toolFields() fields {
@@ -150,7 +151,7 @@ func toolFields() fields {
 
 func turnFields() fields {
 	return fields{
-		built: []string{"text", "chunks", "delayMs", "reasoning", "json", "toolCalls", "finishReason", "usage", "error"},
+		built: []string{"text", "chunks", "delayMs", "reasoning", "json", "files", "toolCalls", "finishReason", "usage", "error"},
 		hints: map[string]string{"tools": "write toolCalls: [{name: …, args: …}]"},
 	}
 }

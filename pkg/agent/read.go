@@ -181,6 +181,11 @@ func readTurn(o object) Turn {
 		c := o.s.object(n, calls.index(i), scriptCallFields())
 		t.ToolCalls = append(t.ToolCalls, ScriptCall{Name: c.text("name"), Args: c.document("args")})
 	}
+	files := o.at.key("files")
+	for i, n := range o.list("files") {
+		f := o.s.object(n, files.index(i), scriptFileFields())
+		t.Files = append(t.Files, ScriptFile{Name: f.text("name"), MimeType: f.text("mimeType"), Text: f.text("text"), Base64: f.text("base64")})
+	}
 	if u, ok := o.object("usage", usageFields()); ok {
 		t.Usage = &crumbs.Usage{
 			InputTokens: u.amount("inputTokens"), OutputTokens: u.amount("outputTokens"), TotalTokens: u.amount("totalTokens"),

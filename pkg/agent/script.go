@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -46,7 +47,8 @@ type Turn struct {
 	Chunks       []string        `json:"chunks,omitempty"`  // the text in pieces, each a delta; instead of Text
 	DelayMs      int64           `json:"delayMs,omitempty"` // before each piece
 	Reasoning    string          `json:"reasoning,omitempty"`
-	JSON         json.RawMessage `json:"json,omitempty"` // the text is this document; instead of Text
+	JSON         json.RawMessage `json:"json,omitempty"`  // the text is this document; instead of Text
+	Files        []ScriptFile    `json:"files,omitempty"` // that the model makes
 	ToolCalls    []ScriptCall    `json:"toolCalls,omitempty"`
 	FinishReason string          `json:"finishReason,omitempty"` // tool-calls or stop, as fits, when absent
 	Usage        *crumbs.Usage   `json:"usage,omitempty"`
@@ -58,6 +60,21 @@ type Turn struct {
 type ScriptCall struct {
 	Name string          `json:"name"`           // as a model says it, tool_read_document
 	Args json.RawMessage `json:"args,omitempty"` // any JSON; {} when absent
+}
+
+// ScriptFile is a file that a turn makes: a text, or what stands in base64.
+type ScriptFile struct {
+	Name     string `json:"name"`
+	MimeType string `json:"mimeType,omitempty"`
+	Text     string `json:"text,omitempty"`   // a template
+	Base64   string `json:"base64,omitempty"` // standard encoding; no template
+}
+
+// RenderedFile is a file without templates.
+type RenderedFile struct {
+	Name     string
+	MimeType string
+	Data     []byte
 }
 
 // TurnError is a provider's failure.
@@ -82,6 +99,7 @@ type RenderedTurn struct {
 	Chunks       []string
 	DelayMs      int64
 	Reasoning    string
+	Files        []RenderedFile
 	ToolCalls    []ScriptCall // every one with args
 	FinishReason string
 	Usage        *crumbs.Usage
@@ -129,6 +147,9 @@ func (r *renderer) turn(t Turn) RenderedTurn {
 	if len(t.JSON) > 0 {
 		out.Text = string(r.document(place{"json"}, t.JSON))
 	}
+	for i, f := range t.Files {
+		out.Files = append(out.Files, RenderedFile{Name: f.Name, MimeType: f.MimeType, Data: r.content(place{"files"}.index(i), f)})
+	}
 	for i, call := range t.ToolCalls {
 		args := json.RawMessage("{}")
 		if len(call.Args) > 0 {
@@ -142,6 +163,18 @@ func (r *renderer) turn(t Turn) RenderedTurn {
 	}
 	out.FinishReason = cmp.Or(out.FinishReason, reason)
 	return out
+}
+
+// content is what stands in a file.
+func (r *renderer) content(at place, f ScriptFile) []byte {
+	if f.Base64 == "" {
+		return []byte(r.text(at.key("text").String(), f.Text))
+	}
+	data, err := base64.StdEncoding.DecodeString(f.Base64)
+	if err != nil && r.err == nil { // the checker refuses it: it was stored by another hand
+		r.err = fault.Wrap(fault.ModelError, err, "%s: no base64", at.key("base64"))
+	}
+	return data
 }
 
 // text is a template's text, "" once anything failed.

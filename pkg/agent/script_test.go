@@ -234,3 +234,36 @@ func FuzzScriptTemplate(f *testing.F) {
 		}
 	})
 }
+
+// What stands in a file is checked with the script, and filled in with the run.
+func TestScript_files(t *testing.T) {
+	t.Parallel()
+	got, err := scripted(agent.Turn{Files: []agent.ScriptFile{
+		{Name: "a.md", MimeType: "text/markdown", Text: "# {{ .input.path }}"}, {Name: "b", Base64: "AP8="},
+	}}).Render(1, transcript())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]agent.RenderedFile{{Name: "a.md", MimeType: "text/markdown", Data: []byte("# README.md")}, {Name: "b", Data: []byte{0, 255}}}, got.Files); diff != "" {
+		t.Error(diff)
+	}
+	for want, f := range map[string]agent.ScriptFile{
+		`turns[0].files[0]: file name "a/b"`:                         {Name: "a/b", Text: "x"},
+		`turns[0].files[0]: media type name "text"`:                  {Name: "a", MimeType: "text", Text: "x"},
+		"turns[0].files[0]: expected what stands in the file":        {Name: "a"},
+		"turns[0].files[0]: expected what stands in the file, as":    {Name: "a", Text: "x", Base64: "AP8="},
+		"turns[0].files[0].base64: expected base64 (RFC 4648":        {Name: "a", Base64: "no base64"},
+		"turns[0].files[0].text: the template fails: line 1: unclos": {Name: "a", Text: "{{ .input"},
+	} {
+		d := publisher(t)
+		d.Scripts["publish"].Turns[0].Files = []agent.ScriptFile{f}
+		if err := d.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	many := publisher(t)
+	many.Scripts["publish"].Turns[0].Files = make([]agent.ScriptFile, crumbs.FilesMax+1)
+	if err := many.Check(); err == nil || !strings.Contains(err.Error(), "expected at most 64 files in a turn, got 65") {
+		t.Errorf("too many: %v", err)
+	}
+}

@@ -29,6 +29,8 @@
 //   - The same transcript makes the same prompt, byte for byte, and a longer one begins
 //     with it: the result says what the prompt was, and whether it began as the one
 //     before it (Prefix).
+//   - What a model makes beside its text is stored before the result is, as a file
+//     that everybody may read who follows the run (ADR 0029).
 //   - A structured answer (output.format json) is asked for without tools, and its
 //     text is not streamed.
 //   - What a tool returned reaches a model inside a fence, as data (internal/prompt);

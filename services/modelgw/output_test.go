@@ -179,3 +179,44 @@ func TestRun_PromptPrefixIsKept(t *testing.T) {
 		}
 	})
 }
+
+// What a model makes is stored, without this process's secrets, and stands in the
+// message before the calls that may be about it.
+func TestRun_KeepsFiles(t *testing.T) {
+	t.Parallel()
+	meshtest.Virtual(t, func(t *testing.T) {
+		b := gatewaytest.Start(t)
+		const key = "sk-0123456789abcdef"
+		if err := b.Conn.Secrets.Add("KEY", key); err != nil {
+			t.Fatal(err)
+		}
+		call := apply(t, b, `[{"text": "Drawn.", "toolCalls": [{"name": "tool_look"}], "files": [
+			{"name": "report.md", "mimeType": "text/markdown", "text": "# {{ .input.path }} `+key+`"},
+			{"name": "dot.gif", "mimeType": "image/gif", "base64": "R0lGODlhAQABAP+AAACw"}]},
+			{"text": "{{ (index (index .messages 1).parts 1).file.name }} of {{ len (index .messages 1).parts }}"}]`)
+		defer start(t, b, modelgw.Config{})()
+		b.Send(call)
+		r := b.Result()
+		if r.Status != crumbs.StatusOK || len(r.Message.Parts) != 4 {
+			t.Fatalf("%+v %+v", r.ModelResult, r.Error)
+		}
+		text, report, dot, asked := r.Message.Parts[0], r.Message.Parts[1], r.Message.Parts[2], r.Message.Parts[3]
+		if text.Type != crumbs.PartText || asked.Type != crumbs.PartToolCall || report.Type != crumbs.PartFile || report.File.Name != "report.md" || report.File.MimeType != "text/markdown" || dot.File.Name != "dot.gif" {
+			t.Errorf("%+v", r.Message.Parts)
+		}
+		files := b.Conn.Files(crumbs.AreaFile)
+		got, err := files.Get(t.Context(), report.File.URI)
+		if err != nil || !strings.HasPrefix(string(got), "# README.md ") || strings.Contains(string(got), key) {
+			t.Errorf("%q, %v", got, err)
+		}
+		if got, err := files.Get(t.Context(), dot.File.URI); err != nil || string(got) != "GIF89a\x01\x00\x01\x00\xff\x80\x00\x00\xb0" {
+			t.Errorf("%q, %v", got, err)
+		}
+		call = next(call, false)
+		call.Messages = append(call.Messages, *r.Message)
+		b.Send(call)
+		if r := b.Result(); r.Message == nil || r.Message.Parts[0].Text != "report.md of 4" {
+			t.Errorf("the next turn: %+v %+v", r.Message, r.Error)
+		}
+	})
+}

@@ -157,7 +157,11 @@ func answer(n int, t agent.RenderedTurn) *turn.Answer {
 	for i, c := range t.ToolCalls {
 		parts = append(parts, crumbs.Part{Type: crumbs.PartToolCall, ToolName: c.Name, Args: c.Args, ProviderCallID: fmt.Sprintf("script_%d_%d", n, i)})
 	}
-	return &turn.Answer{Parts: parts, FinishReason: t.FinishReason, Usage: t.Usage}
+	files := make([]turn.File, 0, len(t.Files))
+	for _, f := range t.Files {
+		files = append(files, turn.File{Name: f.Name, MimeType: f.MimeType, Data: f.Data})
+	}
+	return &turn.Answer{Parts: parts, Files: files, FinishReason: t.FinishReason, Usage: t.Usage}
 }
 
 // pause reports whether ctx outlived the delay.

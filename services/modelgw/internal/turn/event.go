@@ -31,9 +31,17 @@ type Event struct {
 // the order of the calls.
 type Answer struct {
 	Parts        []crumbs.Part
+	Files        []File        // that the model made; parts of the message once the gateway has stored them
 	FinishReason string        // of schemas/common.v1.json; empty: tool-calls when there are calls, else stop
 	Usage        *crumbs.Usage // as the provider counted
 	Cost         *crumbs.Cost
 	Model        string // that answered; empty: the one that was asked
 	ResponseID   string // the provider's
+}
+
+// File is what a model made beside its text.
+type File struct {
+	Name     string // empty: the gateway makes one up
+	MimeType string // may be empty
+	Data     []byte
 }

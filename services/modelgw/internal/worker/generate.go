@@ -25,6 +25,9 @@ func (w *Worker) generate(ctx context.Context, j *job, adapter Adapter) (crumbs.
 	answer, err := w.consume(ctx, g, adapter)
 	g.deltas.flush()
 	if err == nil {
+		err = w.keepFiles(ctx, j, answer)
+	}
+	if err == nil {
 		return g.timed(j.succeeded(answer)), nil
 	}
 	switch cause := context.Cause(ctx); {
