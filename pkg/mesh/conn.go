@@ -103,7 +103,7 @@ func Connect(_ context.Context, cfg ConnectConfig) (*Conn, error) {
 		return nil, fault.Wrap(fault.PermissionsViolation, err, "NATS at %s lets nobody in like this: %s; %s", redact(server), c.said(err, server), cfg.Access.unknown())
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "cannot reach NATS at %s: %s; start one with `crumb dev` or name another with --server", redact(server), c.said(err, server))
+		return nil, fault.Wrap(fault.Unavailable, err, "cannot reach NATS at %s: %s; start one with `crumb dev` or name another with --server (NATS_URL)", redact(server), c.said(err, server))
 	}
 	c.NATS = nc
 	if err := c.hears(); err != nil {
