@@ -70,7 +70,7 @@ func forgeries() []forgery {
 		{"another group's large call", "blob.call.payments.run_1." + strings.Repeat("0", 64) + ".0", `x`, orchestrator},
 		{"another group's large result", "blob.tool.payments.run_1." + strings.Repeat("0", 64) + ".0", `x`, orchestrator},
 		{"another group's file", "blob.file.tool.payments.run_1." + strings.Repeat("0", 64) + ".0", `x`, orchestrator},
-		{"a model's file", "blob.file.model.script.run_1." + strings.Repeat("0", 64) + ".0", `x`, orchestrator},
+		{"a model's file", "blob.file.model.other.run_1." + strings.Repeat("0", 64) + ".0", `x`, orchestrator},
 		{"a large value of a record", "blob.core.run_1." + strings.Repeat("0", 64) + ".0", `x`, orchestrator},
 		{"a large crumb", "blob.crumb.run_1." + strings.Repeat("0", 64) + ".0", `x`, orchestrator},
 		{"a file", "$O.files.M.x", `{}`, everybody()},

@@ -21,6 +21,8 @@ type Context struct {
 	Attempt   int           // from 1; more than 1 only for a retry that somebody asked for
 	ToolName  string        // the name the model used, tool_web_search
 
+	Hook *crumbs.HookRef // of a hook: its name and point; nil for all else
+
 	Principal *crumbs.Principal // on whose behalf the run happens, nil when nobody said
 	Goal      string
 	Logger    *slog.Logger // never nil inside a handler; masks Secrets
@@ -28,6 +30,10 @@ type Context struct {
 	// Secrets is what may not leave with results, partials, errors and log lines
 	// of this call; never nil inside a handler. See Conceal.
 	Secrets *secret.Book
+
+	// Files stores and reads files; never nil inside a handler, since every mesh keeps
+	// them. What a call stored stands in its result's files.
+	Files Files
 
 	// Timeout and IdleTimeout bound this call; zero means the tool's own.
 	Timeout     time.Duration

@@ -42,7 +42,7 @@ type ending struct {
 }
 
 func newExecution(t Tool, ctx Context, yield Yield) *execution {
-	x := &execution{tool: t, limits: limits{total: t.timeout, idle: t.idleTimeout}}
+	x := &execution{tool: t, limits: limits{noun: t.noun(), total: t.timeout, idle: t.idleTimeout}}
 	if ctx.Timeout > 0 {
 		x.limits.total = ctx.Timeout
 	}
@@ -58,7 +58,7 @@ func newExecution(t Tool, ctx Context, yield Yield) *execution {
 		ctx.Secrets = secret.NewBook(nil)
 	}
 	ctx.Logger = ctx.Secrets.Logger(ctx.Logger)
-	x.group = &group{cancel: x.cancel, logger: ctx.Logger, failure: x.failure}
+	x.group = &group{noun: t.noun(), code: t.errorCode(), cancel: x.cancel, logger: ctx.Logger, failure: x.failure}
 	ctx.group = x.group
 	x.ctx = ctx
 	x.outlet = &outlet{yield: yield, plain: !t.stream, masker: ctx.Secrets.Masker}
@@ -105,7 +105,7 @@ func (x *execution) settled(args json.RawMessage) (json.RawMessage, error) {
 	case e := <-done:
 		return x.settle(e)
 	case <-grace.C:
-		x.ctx.Logger.Warn("tool ignores its context; its goroutine is abandoned", "tool", x.tool.handlerName)
+		x.ctx.Logger.Warn("a "+x.tool.noun()+" ignores its context; its goroutine is abandoned", x.tool.noun(), x.tool.handlerName)
 		cause := context.Cause(x.ctx)
 		return x.settle(ending{err: cause, cause: cause})
 	}
@@ -114,7 +114,7 @@ func (x *execution) settled(args json.RawMessage) (json.RawMessage, error) {
 // invoke runs the handler and then waits for the goroutines it started.
 func (x *execution) invoke(args json.RawMessage) ending {
 	var e ending
-	err := guard(x.ctx.Logger, func() error {
+	err := x.group.guard(func() error {
 		result, err := x.tool.handler(x.ctx, args, x.outlet.send)
 		e.result = result
 		if err != nil {
@@ -150,7 +150,11 @@ func (x *execution) settle(e ending) (json.RawMessage, error) {
 	if e.err != nil {
 		return nil, x.failure(e.err)
 	}
-	return checkResult(e.result)
+	result, err := checkResult(e.result)
+	if err != nil {
+		return nil, err
+	}
+	return x.tool.answered(x.ctx, result)
 }
 
 // cancelled is the fault of a call whose context was cancelled: the cause when

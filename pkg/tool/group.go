@@ -13,6 +13,8 @@ import (
 // group is the goroutines of one call. The first failure is kept and cancels
 // the call's context.
 type group struct {
+	noun    string     // what the call is of
+	code    fault.Code // of a panic
 	cancel  context.CancelCauseFunc
 	logger  *slog.Logger
 	failure func(error) *fault.Error
@@ -26,7 +28,7 @@ func (g *group) start(f func() error) {
 	g.wg.Add(1)
 	go func() {
 		defer g.wg.Done()
-		err := guard(g.logger, func() error {
+		err := g.guard(func() error {
 			if err := f(); err != nil {
 				return g.failure(err)
 			}
@@ -59,16 +61,16 @@ func (g *group) failed() error {
 }
 
 // guard runs f in a goroutine of its own and turns a panic or runtime.Goexit
-// into TOOL_ERROR. The goroutine is needed: Goexit cannot be stopped in the one
+// into TOOL_ERROR, of a hook HOOK_ERROR. The goroutine is needed: Goexit cannot be stopped in the one
 // that calls it. What was panicked with stays in the log: it may hold anything.
-func guard(logger *slog.Logger, f func() error) error {
+func (g *group) guard(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		err := error(fault.New(fault.ToolError, "the tool ended its goroutine (runtime.Goexit) without a result; return an error instead"))
+		err := error(fault.New(g.code, "the %s ended its goroutine (runtime.Goexit) without a result; return an error instead", g.noun))
 		defer func() {
 			if r := recover(); r != nil {
-				logger.Error("tool panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-				err = fault.New(fault.ToolError, "the tool panicked; the worker's log has the stack")
+				g.logger.Error(g.noun+" panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+				err = fault.New(g.code, "the %s panicked; the worker's log has the stack", g.noun)
 			}
 			done <- err
 		}()

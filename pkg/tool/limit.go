@@ -9,6 +9,7 @@ import (
 
 // limits bound one execution; zero is no limit.
 type limits struct {
+	noun  string
 	total time.Duration // from the start to the result
 	idle  time.Duration // of silence, streaming tools only
 }
@@ -38,9 +39,9 @@ func (l limits) watch(cancel context.CancelCauseFunc, o *outlet) (stop func()) {
 func (l limits) fired(which string) *fault.Error {
 	var e *fault.Error
 	if which == "idle" {
-		e = fault.New(fault.ToolTimeout, "the tool was silent longer than its idle limit of %v (total limit %s)", l.idle, name(l.total))
+		e = fault.New(fault.ToolTimeout, "the %s was silent longer than its idle limit of %v (total limit %s)", l.noun, l.idle, name(l.total))
 	} else {
-		e = fault.New(fault.ToolTimeout, "the tool ran longer than its total limit of %v (idle limit %s)", l.total, name(l.idle))
+		e = fault.New(fault.ToolTimeout, "the %s ran longer than its total limit of %v (idle limit %s)", l.noun, l.total, name(l.idle))
 	}
 	return l.with(e, which)
 }
@@ -48,7 +49,7 @@ func (l limits) fired(which string) *fault.Error {
 // deadline is the fault of a call whose context had an earlier deadline than
 // the tool's own limits.
 func (l limits) deadline() *fault.Error {
-	return l.with(fault.New(fault.ToolTimeout, "the call's deadline passed before the tool answered (total limit %s, idle limit %s)", name(l.total), name(l.idle)), "deadline")
+	return l.with(fault.New(fault.ToolTimeout, "the call's deadline passed before the %s answered (total limit %s, idle limit %s)", l.noun, name(l.total), name(l.idle)), "deadline")
 }
 
 func (l limits) with(e *fault.Error, which string) *fault.Error {

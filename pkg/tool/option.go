@@ -61,7 +61,10 @@ func Schema(raw json.RawMessage) Option {
 	}
 }
 
-// OutputSchema describes the result to readers; results are not checked against it.
+// OutputSchema is the JSON Schema of the result. A result that does not fit it ends
+// the call with TOOL_OUTPUT_INVALID, here and in the mesh, and its effect has
+// happened by then; the partials of a streaming tool are not held to it, only its
+// last one.
 func OutputSchema(raw json.RawMessage) Option {
 	return func(t *Tool) error {
 		t.outputRaw = raw

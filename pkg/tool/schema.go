@@ -52,6 +52,21 @@ func infer(t reflect.Type) (raw json.RawMessage, err *fault.Error) {
 	return b, nil
 }
 
+// inferAnswer makes the JSON Schema of what a person answers; nil is any value. It
+// returns INVALID_CONFIG for a type that infer refuses and is not a plain one.
+func inferAnswer(t reflect.Type) (json.RawMessage, *fault.Error) {
+	if t.Kind() == reflect.Interface {
+		return nil, nil
+	}
+	switch kind := scalarType(t); {
+	case kind != "":
+		return json.RawMessage(`{"type":"` + kind + `"}`), nil
+	case t.Kind() != reflect.Struct && t.Kind() != reflect.Map && t.Kind() != reflect.Pointer:
+		return nil, fault.New(fault.InvalidConfig, "answers of type %v: expected a struct, a map, a string, a number, a boolean or any", t)
+	}
+	return infer(t)
+}
+
 // reflector names definitions such that two types of one name do not share one
 // and that a generic type's brackets do not break the reference.
 func reflector() *jsonschema.Reflector {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/argument"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -25,15 +26,20 @@ type Yield func(json.RawMessage) error
 // tool may use yield, and its result is then the last value yielded.
 type Handler func(ctx Context, args json.RawMessage, yield Yield) (json.RawMessage, error)
 
-// Tool is a declared tool. The zero value is none: use Define, DefineStream or
-// New. A Tool is immutable and may run many calls at once.
+// Tool is a declared tool, or what a worker serves like one: a hook, a parser, a
+// question. The zero value is none: use Define, DefineStream, New, DefineParser,
+// DefineHuman or hook.Register. A Tool is immutable and may run many calls at once.
 type Tool struct {
+	kind        agent.Announced
+	points      []string    // of a hook
+	human       agent.Human // of a question
 	handlerName string
 	description string
 	schemaRaw   json.RawMessage
 	outputRaw   json.RawMessage
 	digest      string
-	schema      *argument.Schema
+	schema      *argument.Schema // of the arguments; nil for a hook and a parser, whose args are the mesh's
+	output      *argument.Schema // of the result; nil: any
 	effect      crumbs.Effect
 	timeout     time.Duration
 	idleTimeout time.Duration
@@ -58,9 +64,13 @@ func (t *Tool) complete(noFunction bool, opts []Option) {
 	for _, o := range opts {
 		faults = append(faults, o(t))
 	}
-	faults = append(faults, checkHandlerName(t.handlerName), t.checkDescription())
+	if t.kind == agent.AnnouncedTool {
+		faults = append(faults, checkHandlerName(t.handlerName), t.checkDescription())
+	} else {
+		faults = append(faults, t.Announcement(agent.DefaultGroup).Check())
+	}
 	if noFunction {
-		faults = append(faults, fault.New(fault.InvalidConfig, "the tool has no function"))
+		faults = append(faults, fault.New(fault.InvalidConfig, "the %s has no function", t.noun()))
 	}
 	if t.idleTimeout > 0 && !t.stream {
 		faults = append(faults, fault.New(fault.InvalidConfig, "IdleTimeout(%v): the tool does not stream; use Timeout, or DefineStream", t.idleTimeout))
@@ -70,7 +80,7 @@ func (t *Tool) complete(noFunction bool, opts []Option) {
 	} else {
 		faults = append(faults, t.err)
 	}
-	t.err = declaration(t.handlerName, faults)
+	t.err = declaration(t.noun(), t.handlerName, faults)
 }
 
 func (t *Tool) checkDescription() error {
@@ -81,6 +91,9 @@ func (t *Tool) checkDescription() error {
 }
 
 func (t *Tool) compile() error {
+	if t.kind == agent.AnnouncedHook || t.kind == agent.AnnouncedParse {
+		return nil
+	}
 	s, err := argument.Compile(t.schemaRaw)
 	if err != nil {
 		return err
@@ -89,7 +102,7 @@ func (t *Tool) compile() error {
 	if len(t.outputRaw) == 0 {
 		return nil
 	}
-	_, err = argument.Compile(t.outputRaw)
+	t.output, err = argument.Compile(t.outputRaw)
 	return err
 }
 
@@ -107,7 +120,7 @@ func checkHandlerName(s string) error {
 
 // declaration is the one fault of a declaration: the first one's code, all
 // messages, in the order of the checks.
-func declaration(name string, faults []error) *fault.Error {
+func declaration(noun, name string, faults []error) *fault.Error {
 	var messages []string
 	var code fault.Code
 	for _, err := range faults {
@@ -123,7 +136,7 @@ func declaration(name string, faults []error) *fault.Error {
 	if code == "" {
 		return nil
 	}
-	return fault.New(code, "tool %q: %s", name, strings.Join(messages, "; ")).With("tool", name)
+	return fault.New(code, "%s %q: %s", noun, name, strings.Join(messages, "; ")).With("tool", name)
 }
 
 // Err is what is wrong with the declaration: INVALID_NAME or INVALID_CONFIG
@@ -144,11 +157,15 @@ func (t Tool) Effect() crumbs.Effect { return t.effect }
 // Streams reports whether the tool yields partials.
 func (t Tool) Streams() bool { return t.stream }
 
-// Check returns INVALID_ARGUMENTS unless args fit the tool's schema. Defaults
+// Check returns INVALID_ARGUMENTS unless args fit the tool's schema. Those of a hook
+// and of a parser are the mesh's own and checked when they are read. Defaults
 // are not filled in here: that happens once, before a call is dispatched.
 func (t Tool) Check(args json.RawMessage) error {
 	if t.err != nil {
 		return t.err
+	}
+	if t.schema == nil {
+		return nil
 	}
 	return t.schema.Check(fault.InvalidArguments, args)
 }
@@ -171,6 +188,9 @@ func (t Tool) Prepare(args json.RawMessage) (json.RawMessage, error) {
 	if t.err != nil {
 		return nil, t.err
 	}
+	if t.schema == nil {
+		return args, nil
+	}
 	doc, err := argument.Normalize(args)
 	if err != nil {
 		return nil, err
@@ -188,6 +208,9 @@ func (t Tool) Prepare(args json.RawMessage) (json.RawMessage, error) {
 // error's message, a panic or runtime.Goexit is TOOL_ERROR too (F043). A limit
 // that fired is TOOL_TIMEOUT naming both limits (F037, F038), a cancellation
 // TOOL_CANCELLED; a handler that had returned before that is not affected. A
+// result that does not fit the output schema is TOOL_OUTPUT_INVALID, though its
+// effect has happened; an answer of a hook that its point does not know is
+// HOOK_ERROR, and so is every error of a hook that has no code. A
 // result that cannot be written as JSON, or is nested deeper than DepthMax, is
 // TOOL_RESULT_INVALID, one over ResultMax PAYLOAD_TOO_LARGE, arguments outside
 // the schema INVALID_ARGUMENTS; a partial is refused like a result.
@@ -198,8 +221,14 @@ func (t Tool) Run(ctx Context, args json.RawMessage, yield Yield) (json.RawMessa
 	if err := t.Check(args); err != nil {
 		return nil, err
 	}
+	if err := t.called(ctx); err != nil {
+		return nil, err
+	}
 	if ctx.Context == nil {
 		ctx.Context = context.Background()
+	}
+	if ctx.Files == nil {
+		ctx.Files = MemoryFiles(ctx.RunID)
 	}
 	if ctx.Logger == nil {
 		ctx.Logger = slog.New(slog.DiscardHandler)
@@ -218,7 +247,7 @@ func (x *execution) failure(err error) *fault.Error {
 	if errors.As(err, &f) && f != nil {
 		return f
 	}
-	return fault.Wrap(fault.ToolError, err, "%s", clip(x.ctx.Secrets.Masker().Text(err.Error()), ErrorMax)).With("toolName", x.ctx.ToolName)
+	return fault.Wrap(x.tool.errorCode(), err, "%s", clip(x.ctx.Secrets.Masker().Text(err.Error()), ErrorMax)).With("toolName", x.ctx.ToolName)
 }
 
 func clip(s string, n int) string {

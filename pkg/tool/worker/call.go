@@ -44,6 +44,7 @@ func (w *Worker) handle(ctx context.Context, d *mesh.Delivery) error {
 	}
 	defer done()
 	r := &request{Worker: w, delivery: d, call: call, origin: origin, attempt: a, cancel: cancel, process: ctx, secrets: secret.NewBook(w.conn.Secrets)}
+	r.files = &files{store: w.conn.Files(crumbs.AreaToolFile(w.cfg.Group)), run: call.RunID, masker: r.secrets.Masker}
 	return r.work(inner)
 }
 
@@ -72,6 +73,7 @@ type request struct {
 	process  context.Context         // ends when this process gives its calls up
 	secrets  *secret.Book            // of this call, and of the process
 	hold     *mesh.Hold              // the claim, once it is this request's
+	files    *files                  // that the call stored
 }
 
 // claimKey names the claim of the attempt.
@@ -85,7 +87,7 @@ func (r *request) work(ctx context.Context) error {
 		return r.late(ctx)
 	}
 	s, err := r.find()
-	if err != nil && r.delivery.Count < mismatchTries {
+	if err != nil && fault.CodeOf(err) == fault.ToolLost && r.delivery.Count < mismatchTries {
 		return mesh.Retry(mismatchDelay, err)
 	}
 	c := r.context(ctx)
@@ -105,13 +107,16 @@ func (r *request) work(ctx context.Context) error {
 	return r.answer(r.execute(c, s.tool))
 }
 
-// find returns the tool a call is for. It fails with TOOL_LOST naming both
-// versions when this worker has another one.
+// find returns what a call is for. It fails with TOOL_LOST naming both versions when
+// this worker has another one, with NOT_AVAILABLE for a kind that it does not know.
 func (r *request) find() (served, error) {
-	s, ok := r.tools.find(r.call.Handler, r.call.ToolHash)
+	if !known(r.call.Kind) {
+		return served{}, fault.New(fault.NotAvailable, "calls of kind %q are not built in this version", r.call.Kind)
+	}
+	s, ok := r.tools.find(wanted(r.call), r.call.ToolHash)
 	switch {
 	case s.hash == "":
-		return s, fault.New(fault.ToolLost, "worker %s of group %s does not serve %q; start one that does", r.cfg.Name, r.cfg.Group, r.call.Handler)
+		return s, fault.New(fault.ToolLost, "worker %s of group %s does not serve the %s %q; start one that does", r.cfg.Name, r.cfg.Group, r.call.Kind, r.call.Handler)
 	case !ok:
 		return s, fault.New(fault.ToolLost, "the call is for version %s of %q, worker %s of group %s serves version %s; start workers of one version, or the run again",
 			r.call.ToolHash, r.call.Handler, r.cfg.Name, r.cfg.Group, s.hash).
@@ -122,9 +127,6 @@ func (r *request) find() (served, error) {
 
 // admit checks all that must be settled before the claim.
 func (r *request) admit(c tool.Context, t tool.Tool) error {
-	if r.call.Kind != crumbs.KindTool {
-		return fault.New(fault.NotAvailable, "calls of kind %q are not built in this version", r.call.Kind)
-	}
 	if err := t.Check(r.call.Args); err != nil {
 		return err
 	}
@@ -207,7 +209,7 @@ func (r *request) context(ctx context.Context) tool.Context {
 	call := r.call
 	c := tool.Context{
 		Context: ctx, AgentID: call.AgentID, RunID: call.RunID, SessionID: call.SessionID, CallID: call.CallID,
-		Attempt: call.Attempt, ToolName: call.ToolName,
+		Attempt: call.Attempt, ToolName: call.ToolName, Hook: call.Hook, Files: r.files,
 		Timeout: time.Duration(call.TimeoutMs) * time.Millisecond, IdleTimeout: time.Duration(call.IdleTimeoutMs) * time.Millisecond,
 		Secrets: r.secrets, Logger: r.conn.Log.With("run", call.RunID, "call", call.CallID, "tool", call.ToolName),
 	}
@@ -224,10 +226,10 @@ func (r *request) execute(c tool.Context, t tool.Tool) outcome {
 		return outcome{status: crumbs.StatusCancelled, worker: r.cfg.Name, fault: fault.From(errCancelled()), interrupted: true, untouched: true}
 	}
 	started := time.Now()
-	ctx, span := telemetry.StartExecution(c.Context, r.conn.Tracer, "execute_tool "+r.call.ToolName, r.execution())
+	ctx, span := telemetry.StartExecution(c.Context, r.conn.Tracer, r.spanName(), r.execution())
 	defer span.End()
-	span.SetAttributes(attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", r.call.ToolName),
-		attribute.String("gen_ai.tool.call.id", string(r.call.CallID)), attribute.String("gen_ai.agent.id", string(r.call.AgentID)),
+	span.SetAttributes(r.spanAttributes()...)
+	span.SetAttributes(attribute.String("gen_ai.agent.id", string(r.call.AgentID)),
 		attribute.String("crumbmesh.run.id", string(r.call.RunID)), attribute.Int("crumbmesh.delivery", r.delivery.Count))
 	ctx, stop := context.WithDeadline(ctx, r.call.DeadlineAt.Time)
 	defer stop()
@@ -242,8 +244,32 @@ func (r *request) execute(c tool.Context, t tool.Tool) outcome {
 		span.RecordError(o.fault)
 	}
 	o.started, o.took, o.deltas = started, time.Since(started), p.settle()
+	o.partials, o.omitted, o.files = p.kept, p.omitted, r.files.list()
 	r.took.Record(ctx, o.took.Seconds(), r.call.ToolName, r.cfg.Group, o.status)
 	return o
+}
+
+// spanName is what a trace calls this start.
+func (r *request) spanName() string {
+	switch r.call.Kind {
+	case crumbs.KindHook:
+		return "run_hook " + r.call.Hook.Name
+	case crumbs.KindParse:
+		return "parse_output " + r.call.Handler
+	}
+	return "execute_tool " + r.call.ToolName
+}
+
+func (r *request) spanAttributes() []attribute.KeyValue {
+	switch r.call.Kind {
+	case crumbs.KindHook:
+		return []attribute.KeyValue{attribute.String("crumbmesh.hook.name", r.call.Hook.Name), attribute.String("crumbmesh.hook.point", r.call.Hook.Point),
+			attribute.String("crumbmesh.call.id", string(r.call.CallID))}
+	case crumbs.KindParse:
+		return []attribute.KeyValue{attribute.String("crumbmesh.call.id", string(r.call.CallID))}
+	}
+	return []attribute.KeyValue{attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", r.call.ToolName),
+		attribute.String("gen_ai.tool.call.id", string(r.call.CallID))}
 }
 
 // execution is this start, as a trace tells it from others.

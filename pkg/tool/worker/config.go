@@ -47,23 +47,34 @@ type served struct {
 	hash         string
 }
 
-// version is one version of a tool.
-type version struct{ handler, hash string }
+// handler names what is served: a hook, a parser and a tool may share a name.
+type handler struct {
+	kind agent.Announced
+	name string
+}
+
+func handlerOf(t tool.Tool) handler { return handler{t.Kind(), t.Name()} }
+
+// version is one version of it.
+type version struct {
+	handler
+	hash string
+}
 
 // toolbox is what a worker serves.
 type toolbox struct {
-	now     map[string]served // announced
+	now     map[handler]served // announced
 	earlier map[version]served
 }
 
-// find returns a version of a tool; ok is false when it is not served, and then s is
+// find returns a version of a tool, hook or parser; ok is false when it is not served, and then s is
 // the version that is, if there is one.
-func (b toolbox) find(handler, hash string) (s served, ok bool) {
-	s = b.now[handler]
+func (b toolbox) find(h handler, hash string) (s served, ok bool) {
+	s = b.now[h]
 	if s.hash == hash && hash != "" {
 		return s, true
 	}
-	if old, ok := b.earlier[version{handler, hash}]; ok {
+	if old, ok := b.earlier[version{h, hash}]; ok {
 		return old, true
 	}
 	return s, false
@@ -88,27 +99,34 @@ func (c Config) complete(tools []tool.Tool) (Config, toolbox, error) {
 		return c, toolbox{}, fault.New(fault.InvalidConfig, "worker of group %s: slots %d and grace %v: expected 1 to %d slots and no negative grace", c.Group, c.Slots, c.Grace, SlotsMax)
 	}
 	if n := len(tools) + len(c.Earlier); n == 0 || n > ToolsMax {
-		return c, toolbox{}, fault.New(fault.InvalidConfig, "worker of group %s: %d tools, expected 1 to %d", c.Group, n, ToolsMax)
+		return c, toolbox{}, fault.New(fault.InvalidConfig, "worker of group %s: %d tools, hooks and parsers, expected 1 to %d", c.Group, n, ToolsMax)
 	}
-	box := toolbox{now: map[string]served{}, earlier: map[version]served{}}
+	box := toolbox{now: map[handler]served{}, earlier: map[version]served{}}
 	for _, t := range tools {
 		s, err := c.serve(t)
 		if err != nil {
 			return c, toolbox{}, err
 		}
-		if _, twice := box.now[t.Name()]; twice {
-			return c, toolbox{}, fault.New(fault.InvalidConfig, "worker of group %s: tool %q is given twice; rename one", c.Group, t.Name())
+		if _, twice := box.now[handlerOf(t)]; twice || t.Kind() == agent.AnnouncedHuman && box.has(agent.AnnouncedTool, t) || t.Kind() == agent.AnnouncedTool && box.has(agent.AnnouncedHuman, t) {
+			return c, toolbox{}, fault.New(fault.InvalidConfig, "worker of group %s: %q is given twice; rename one", c.Group, t.Name())
 		}
-		box.now[t.Name()] = s
+		box.now[handlerOf(t)] = s
 	}
 	for _, t := range c.Earlier {
 		s, err := c.serve(t)
 		if err != nil {
 			return c, toolbox{}, err
 		}
-		box.earlier[version{t.Name(), s.hash}] = s
+		box.earlier[version{handlerOf(t), s.hash}] = s
 	}
 	return c, box, nil
+}
+
+// has reports whether something of that kind has the name of t: a tool and a
+// question of one name have one announcement.
+func (b toolbox) has(kind agent.Announced, t tool.Tool) bool {
+	_, ok := b.now[handler{kind, t.Name()}]
+	return ok
 }
 
 func (c Config) serve(t tool.Tool) (served, error) {

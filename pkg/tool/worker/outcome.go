@@ -28,6 +28,9 @@ type outcome struct {
 	started     time.Time
 	took        time.Duration
 	deltas      int
+	partials    []json.RawMessage // kept ones
+	omitted     int
+	files       []crumbs.File
 }
 
 // failed is the outcome of an error. An interrupted call is unknown when it must
@@ -75,6 +78,7 @@ func (r *request) body(o outcome) crumbs.ToolResult {
 	b := crumbs.ToolResult{
 		Type: crumbs.TypeToolResult, RunID: r.call.RunID, CallID: r.call.CallID, Attempt: r.call.Attempt,
 		Group: r.cfg.Group, Worker: o.worker, Delivery: r.delivery.Count, Status: o.status,
+		Partials: o.partials, PartialsOmitted: o.omitted, Files: o.files,
 		Result: o.result, Error: o.fault, Deltas: o.deltas, DurationMs: o.took.Milliseconds(),
 	}
 	if !o.started.IsZero() {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -31,6 +32,10 @@ type partials struct {
 	index   int // of the next one
 	waiting []jetstream.PubAckFuture
 	lost    int
+
+	kept    []json.RawMessage // that the result brings back, when the call asks to keep them
+	bytes   int               // of kept
+	omitted int               // those after them
 }
 
 func newPartials(w *Worker, call crumbs.ToolCall) *partials {
@@ -41,6 +46,7 @@ func newPartials(w *Worker, call crumbs.ToolCall) *partials {
 func (p *partials) send(v json.RawMessage) error {
 	index := p.index
 	p.index++
+	p.keep(v)
 	if len(p.waiting) >= partialsInFlight {
 		p.await(p.waiting[0], time.Now().Add(partialWait))
 		p.waiting = p.waiting[1:]
@@ -57,6 +63,19 @@ func (p *partials) send(v json.RawMessage) error {
 	}
 	p.waiting = append(p.waiting, ack)
 	return nil
+}
+
+// keep notes a partial for the result: the first ones, as far as the bounds of a
+// result go. What is left out is counted, so that nobody takes them for all.
+func (p *partials) keep(v json.RawMessage) {
+	switch {
+	case !p.call.KeepPartials:
+	case p.omitted > 0 || len(p.kept) >= crumbs.PartialsMax || p.bytes+len(v) > crumbs.PartialsBytesMax:
+		p.omitted++
+	default:
+		p.kept = append(p.kept, bytes.Clone(v))
+		p.bytes += len(v)
+	}
 }
 
 func (p *partials) message(v json.RawMessage, index int) (*nats.Msg, error) {

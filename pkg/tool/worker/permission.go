@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 
 	"github.com/crumbmesh/crumbmesh/pkg/argument"
@@ -11,9 +13,10 @@ import (
 
 // permit checks again why a call may run. It returns INVALID_MESSAGE when
 // argsHash is not that of the arguments, TOOL_DENIED without a verdict,
-// DECISION_INVALID for an approval of something else or by nobody.
+// DECISION_INVALID for an approval of something else or by nobody. Nobody is asked
+// about a hook or a parser: those are allowed or not sent.
 func permit(call crumbs.ToolCall, t tool.Tool, verify func(crumbs.Decision) error) error {
-	hash, err := argument.Hash(call.Args)
+	hash, err := hashOf(call)
 	if err != nil {
 		return err
 	}
@@ -24,9 +27,23 @@ func permit(call crumbs.ToolCall, t tool.Tool, verify func(crumbs.Decision) erro
 	case crumbs.VerdictAllow:
 		return nil
 	case crumbs.VerdictApproved:
+		if call.Kind != crumbs.KindTool {
+			break
+		}
 		return approved(call, t, verify)
 	}
 	return fault.New(fault.ToolDenied, "call %s: verdict %q: expected allow or approved", call.CallID, call.Permission.Verdict)
+}
+
+// hashOf is what argsHash should be: of a tool's arguments that of their canonical
+// form, which a person may have approved; of what the mesh itself made for a hook or a
+// parser, which may hold any number of a run's, that of the bytes.
+func hashOf(call crumbs.ToolCall) (string, error) {
+	if call.Kind == crumbs.KindTool {
+		return argument.Hash(call.Args)
+	}
+	sum := sha256.Sum256(call.Args)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 func approved(call crumbs.ToolCall, t tool.Tool, verify func(crumbs.Decision) error) error {

@@ -74,7 +74,6 @@ func TestWorker_ChecksThePermissionAgain(t *testing.T) {
 		"verdict ask":              {func(c *crumbs.ToolCall) { c.Permission.Verdict = "ask" }, fault.ToolDenied, `"ask"`},
 		"arguments off the schema": {func(c *crumbs.ToolCall) { c.Args, c.ArgsHash = json.RawMessage(`{"n":"x"}`), hashOf(t, `{"n":"x"}`) }, fault.InvalidArguments, "n must be an integer"},
 		"unsafe number":            {func(c *crumbs.ToolCall) { c.Args = json.RawMessage(`{"n":9007199254740993}`) }, fault.InvalidArguments, "string"},
-		"other kind":               {func(c *crumbs.ToolCall) { c.Kind = "hook" }, fault.NotAvailable, `"hook"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

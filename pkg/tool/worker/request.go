@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
@@ -48,10 +49,26 @@ func checkCall(call crumbs.ToolCall, group, subject string) error {
 		return bad("startBefore", `""`, "a time")
 	case call.DeadlineAt.IsZero():
 		return bad("deadlineAt", `""`, "a time")
+	case call.Kind == crumbs.KindHook && (call.Hook == nil || call.Hook.Name == ""):
+		return bad("hook", "absent", "the name and the point of the hook")
 	case call.TimeoutMs < 0 || call.IdleTimeoutMs < 0:
 		return bad("timeoutMs", call.TimeoutMs, "no negative duration")
 	}
 	return crumbs.CheckAgentID(string(call.AgentID))
+}
+
+// known reports whether a worker runs calls of a kind.
+func known(kind string) bool {
+	return kind == crumbs.KindTool || kind == crumbs.KindHook || kind == crumbs.KindParse
+}
+
+// wanted is what a call is for.
+func wanted(call crumbs.ToolCall) handler {
+	h := handler{name: call.Handler}
+	if call.Kind != crumbs.KindTool {
+		h.kind = agent.Announced(call.Kind)
+	}
+	return h
 }
 
 // effectOf is the effect of a call; what is not known is once, the safe one.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -137,8 +138,9 @@ func (w *Worker) Run(ctx context.Context) error {
 // announce writes what the worker serves into bucket `tools`, where it stays.
 func (w *Worker) announce(ctx context.Context) error {
 	bucket := w.conn.Bucket(crumbs.BucketTools)
-	for _, name := range slices.Sorted(maps.Keys(w.tools.now)) {
-		a := w.tools.now[name].announcement
+	byKey := func(a, b served) int { return strings.Compare(a.announcement.Key(), b.announcement.Key()) }
+	for _, s := range slices.SortedFunc(maps.Values(w.tools.now), byKey) {
+		a := s.announcement
 		body, err := json.Marshal(a)
 		if err != nil {
 			return fault.From(err)
