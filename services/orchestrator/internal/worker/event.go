@@ -224,11 +224,13 @@ func (w *Worker) supported(r *crumbs.RunRequest) error {
 	}{
 		{"session", r.Session != nil}, {"skill", r.Skill != ""}, {"tools", len(r.Tools) > 0}, {"attachments", len(r.Attachments) > 0},
 		{"toolProviderContext", len(r.ToolProviderContext) > 0}, {"principalToken", r.PrincipalToken != ""},
-		{"dataref", r.DataRef != nil}, // a request comes whole
 	} {
 		if field.set {
 			return fault.New(fault.NotAvailable, "run.request field %q is not built in this version; remove it", field.name)
 		}
+	}
+	if r.DataRef != nil {
+		return fault.New(fault.NotAvailable, `run.request field "dataref" is not built in this version: a request comes whole, with at most %d bytes; keep a larger value elsewhere and name it in the input`, mesh.PayloadMax)
 	}
 	if r.Principal != nil && !w.cfg.TrustPrincipal {
 		return fault.New(fault.NotAvailable, "a bare principal is believed in `crumb dev` only; verified principals are not built in this version")
