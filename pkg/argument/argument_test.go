@@ -269,6 +269,8 @@ func TestCheck_codeAndSubject(t *testing.T) {
 		fault.InvalidArguments:  "the arguments do not fit the schema: the arguments must be a boolean, got null",
 		fault.InvalidInput:      "the input does not fit the schema: the input must be a boolean, got null",
 		fault.ToolResultInvalid: "the result does not fit the schema: the result must be a boolean, got null",
+		fault.ToolOutputInvalid: "the result does not fit the schema: the result must be a boolean, got null",
+		fault.OutputInvalid:     "the output does not fit the schema: the output must be a boolean, got null",
 		fault.DecisionInvalid:   "the answer does not fit the schema: the answer must be a boolean, got null",
 		fault.InvalidMessage:    "the document does not fit the schema: the document must be a boolean, got null",
 	} {

@@ -42,8 +42,10 @@ func subjectOf(code fault.Code) string {
 		return "the arguments"
 	case fault.InvalidInput:
 		return "the input"
-	case fault.ToolResultInvalid:
+	case fault.ToolResultInvalid, fault.ToolOutputInvalid:
 		return "the result"
+	case fault.OutputInvalid:
+		return "the output"
 	case fault.DecisionInvalid:
 		return "the answer"
 	default:

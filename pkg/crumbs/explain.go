@@ -27,8 +27,10 @@ type RunExplained struct {
 // What a run waits for, in RunWait.Kind.
 const (
 	WaitModel  = "model"  // an answer of a model
-	WaitRetry  = "retry"  // the time of the next model attempt
+	WaitRetry  = "retry"  // the time of the next attempt of what failed
 	WaitTool   = "tool"   // the result of a tool call
+	WaitHook   = "hook"   // the answer of a hook
+	WaitParse  = "parse"  // the parser of a custom output format
 	WaitStop   = "stop"   // a call that was asked to stop
 	WaitPerson = "person" // an answer of a person
 )
@@ -47,7 +49,7 @@ const (
 // RunWait is one thing a run waits for.
 type RunWait struct {
 	Kind        string `json:"kind"`
-	What        string `json:"what"` // the model, or the tool as the model calls it
+	What        string `json:"what"` // the model, the tool as the model calls it, the hook with its point, or the parser
 	CallID      CallID `json:"callId,omitempty"`
 	Attempt     int    `json:"attempt,omitempty"`
 	Since       Time   `json:"since"`

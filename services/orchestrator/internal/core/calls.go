@@ -50,10 +50,10 @@ func (d *decision) admit(c *Call, tool *agent.Entry, raw, args json.RawMessage) 
 	switch {
 	case tool.Kind == agent.KindHuman:
 		d.ask(c, tool, crumbs.KindInput, filled)
-	case tool.Verdict == agent.VerdictAsk:
+	case tool.Verdict == agent.VerdictAsk && !tool.HooksFirst:
 		d.ask(c, tool, crumbs.KindApproval, filled)
 	default:
-		d.dispatch(c, tool, filled)
+		d.before(c, tool, filled)
 	}
 }
 
@@ -139,13 +139,18 @@ func errorOutput(e *fault.Error) json.RawMessage {
 func (d *decision) settle(c *Call, outcome crumbs.Outcome, output json.RawMessage) {
 	c.Phase, c.Outcome, c.Output = Settled, outcome, d.value(output)
 	c.Args, c.Question, c.Approved = Value{}, nil, Value{}
+	c.Chain, c.Failed, c.RetryAt = nil, nil, crumbs.Time{}
 }
 
 // dispatch sends a call to its group.
 func (d *decision) dispatch(c *Call, tool *agent.Entry, args json.RawMessage) {
 	d.attempt(c, tool)
-	d.calls = append(d.calls, &crumbs.ToolCalled{Base: d.base(crumbs.TypeToolCalled), ToolCallID: c.ID, ToolName: tool.Leaf, Tool: tool.PermID,
-		Args: args, Group: tool.Group, Effect: tool.Effect})
+	d.calls = append(d.calls, d.toolCalled(c, tool, args))
+}
+
+func (d *decision) toolCalled(c *Call, tool *agent.Entry, args json.RawMessage) *crumbs.ToolCalled {
+	return &crumbs.ToolCalled{Base: d.base(crumbs.TypeToolCalled), ToolCallID: c.ID, ToolName: tool.Leaf, Tool: tool.PermID,
+		Args: args, Group: tool.Group, Effect: tool.Effect}
 }
 
 // attempt sends the next attempt of a call, with its whole time from now.
@@ -154,7 +159,7 @@ func (d *decision) attempt(c *Call, tool *agent.Entry) {
 	if timeout <= 0 {
 		timeout = d.p.Timing.ToolTimeout
 	}
-	c.Phase, c.Attempt, c.SentAt, c.Grace = Dispatched, c.Attempt+1, d.now, crumbs.Time{}
+	c.Phase, c.Attempt, c.SentAt, c.Grace, c.RetryAt = Dispatched, c.Attempt+1, d.now, crumbs.Time{}, crumbs.Time{}
 	wait := d.p.Timing.StartBefore
 	if tool.StartBeforeMs > 0 {
 		wait = ms(tool.StartBeforeMs)
@@ -193,24 +198,69 @@ func orAny(schema json.RawMessage) json.RawMessage {
 // callResult settles a call with what its worker reported.
 func (d *decision) callResult(r *crumbs.ToolResult) bool {
 	c := d.call(r.CallID)
-	if c == nil || c.Phase != Dispatched || r.Attempt != c.Attempt || r.Group != group(d.p, c.Leaf) {
+	if c == nil {
+		return d.errandResult(r)
+	}
+	if c.Phase != Dispatched || r.Attempt != c.Attempt || r.Group != group(d.p, c.Leaf) {
 		return false
 	}
-	d.s.Files = append(d.s.Files, r.Files...)
-	if r.Status == crumbs.StatusOK {
+	tool, ok := d.p.Tools.Lookup(c.Leaf)
+	if !ok {
+		panic("core: the pinned tool set lost " + c.Leaf)
+	}
+	d.products(c, tool, r)
+	switch outcome, cause := checked(tool, r); outcome {
+	case crumbs.OutcomeOK:
 		result := r.Result
 		if len(result) == 0 {
 			result = json.RawMessage("null")
 		}
-		d.results = append(d.results, &crumbs.ToolResulted{Base: d.base(crumbs.TypeToolResulted), ToolCallID: c.ID, ToolName: c.Leaf, Attempt: c.Attempt, Result: result,
-			DurationMs: r.DurationMs, Deltas: r.Deltas, Worker: r.Worker, Files: r.Files})
-		d.settle(c, crumbs.OutcomeOK, result)
-	} else {
-		outcome, cause := reported(r)
+		d.succeed(c, tool, &crumbs.ToolResulted{Result: result, DurationMs: r.DurationMs, Deltas: r.Deltas, Worker: r.Worker, Files: r.Files})
+	case crumbs.OutcomeError:
+		d.callFailed(c, tool, cause, r)
+	default:
 		d.settleError(c, outcome, cause, r)
 	}
 	d.advance()
 	return true
+}
+
+// products tells of the partial results that the tool keeps, and of its files.
+func (d *decision) products(c *Call, tool *agent.Entry, r *crumbs.ToolResult) {
+	for i, partial := range r.Partials {
+		if !tool.KeepPartials || i >= crumbs.PartialsMax {
+			break
+		}
+		d.results = append(d.results, &crumbs.ResultPartial{DeltaBase: crumbs.DeltaBase{Base: d.base(crumbs.TypeResultPartial), Attempt: r.Attempt, Index: i},
+			ToolCallID: c.ID, ToolName: c.Leaf, Result: partial})
+	}
+	for _, f := range r.Files {
+		d.results = append(d.results, &crumbs.FileGenerated{Base: d.base(crumbs.TypeFileGenerated), File: f, ToolCallID: c.ID, ToolName: c.Leaf})
+	}
+	d.s.Files = append(d.s.Files, r.Files...)
+}
+
+// checked is the outcome of an execution: a result outside the tool's outputSchema
+// is a failure.
+func checked(tool *agent.Entry, r *crumbs.ToolResult) (crumbs.Outcome, *fault.Error) {
+	if r.Status != crumbs.StatusOK {
+		return reported(r)
+	}
+	schema, err := tool.Results()
+	if err != nil {
+		return crumbs.OutcomeError, fault.From(err)
+	}
+	if schema == nil {
+		return crumbs.OutcomeOK, nil
+	}
+	result := r.Result
+	if len(result) == 0 {
+		result = json.RawMessage("null")
+	}
+	if err := schema.Check(fault.ToolOutputInvalid, result); err != nil {
+		return crumbs.OutcomeError, fault.From(err)
+	}
+	return crumbs.OutcomeOK, nil
 }
 
 // reported maps what a worker says of a call that did not end ok.
@@ -319,7 +369,11 @@ func (d *decision) approve(c *Call, tool *agent.Entry, a *crumbs.Decision, resum
 		panic("core: a decision does not encode: " + err.Error())
 	}
 	c.Question, c.Approved = nil, d.value(signed)
-	d.dispatch(c, tool, args)
+	if tool.HooksFirst {
+		d.dispatch(c, tool, args)
+	} else {
+		d.before(c, tool, args)
+	}
 	return true
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
@@ -34,8 +35,8 @@ type decision struct {
 
 	now crumbs.Time // what this decision begins, begins now
 
-	resumed, steps, results, blocked, calls, asks, ends []crumb
-	intents                                             []Intent
+	resumed, steps, hooks, results, blocked, calls, asks, ends []crumb
+	intents                                                    []Intent
 
 	valueMax int // larger values are references
 	inline   int // bytes of values in the record that are none
@@ -51,8 +52,21 @@ func (s State) clone() State {
 	s.Transcript.Sizes = slices.Clone(s.Transcript.Sizes)
 	s.Files = slices.Clone(s.Files)
 	s.Rulings = slices.Clone(s.Rulings)
+	s.Notices = slices.Clone(s.Notices)
+	s.Chain, s.Parse = copied(s.Chain), copied(s.Parse)
+	for i := range s.Calls {
+		s.Calls[i].Chain = copied(s.Calls[i].Chain)
+	}
 	s.Outbox, s.Blobs = Outbox{}, nil
 	return s
+}
+
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	return &c
 }
 
 func (d *decision) apply() bool {
@@ -112,15 +126,13 @@ func (d *decision) requested() bool {
 		d.end(Failed, &Result{Error: r.Refused})
 		return true
 	}
-	started := &crumbs.RunStarted{Base: d.base(crumbs.TypeRunStarted), Input: r.Input, Skill: r.Skill, AgentRevision: r.Run.Revision,
-		ToolSet: r.Run.ToolSet, Tools: d.p.Tools.Leaves(), Parent: r.Run.Parent, Warnings: r.Warns}
-	d.resumed = append(d.resumed, started)
 	if tombstone {
+		d.s.Run.Skill, d.s.Opening = r.Skill, &Opening{Warns: r.Warns}
+		d.opened(r.Input)
 		d.end(Cancelled, before.Result)
 		return true
 	}
-	d.say(crumbs.Message{Role: crumbs.RoleUser, Parts: []crumbs.Part{{Type: crumbs.PartText, Text: inputText(r.Input)}}})
-	d.startModel(1)
+	d.admitted(r)
 	return true
 }
 
@@ -138,9 +150,14 @@ func inputText(input json.RawMessage) string {
 func (d *decision) startModel(attempt int) {
 	if attempt == 1 {
 		d.s.Step++
+		d.s.Repeated = false
+	}
+	d.s.Retry = nil
+	if cause := d.s.Run.Unserved; cause != nil {
+		d.modelFailed(attempt, cause, nil)
+		return
 	}
 	d.s.ModelCount++
-	d.s.Retry = nil
 	start := d.now.Add(d.p.Timing.StartBefore)
 	d.s.Model = &ModelCall{ID: crumbs.ModelCallID(d.s.Run.ID, d.s.Step), Attempt: attempt, SentAt: d.now,
 		StartBefore: start, Deadline: start.Add(d.p.Timing.ModelTimeout + d.p.Timing.Slack)}
@@ -196,76 +213,39 @@ func (d *decision) spend(u *crumbs.Usage, c *crumbs.Cost) {
 	}
 }
 
-// modelFailed closes a model attempt; errorHandling.retry decides what follows.
-func (d *decision) modelFailed(attempt int, cause *fault.Error, r *crumbs.ModelResult) {
-	step := &crumbs.StepEnd{Base: d.base(crumbs.TypeStepEnd), Attempt: attempt, Error: cause}
-	if r != nil {
-		step.Usage, step.Cost, step.Deltas, step.DurationMs = r.Usage, r.Cost, r.Deltas, r.DurationMs
-	}
-	d.steps = append(d.steps, step)
-	if at, again := d.retryAt(attempt, cause); again {
-		step.RetryAt = &at
-		d.s.Retry = &Retry{Attempt: attempt + 1, At: at}
-		return
-	}
-	d.end(Failed, &Result{Error: cause})
-}
-
-// retryAt is when attempt+1 may go out: backoffMs × multiplier^(attempt−1), not
-// before the provider's retryAfterMs, at most DefaultRetryCap away. Only an agent's
-// errorHandling.retry repeats a failed attempt; it covers every failure.
-func (d *decision) retryAt(attempt int, cause *fault.Error) (crumbs.Time, bool) {
-	r := d.p.Agent.ErrorHandling.Retry
-	if r == nil || attempt >= r.Attempts {
-		return crumbs.Time{}, false
-	}
-	wait := float64(r.BackoffMs)
-	for range attempt - 1 {
-		wait *= r.BackoffMultiplier
-	}
-	wait = max(wait, float64(cause.RetryAfterMs))
-	wait = min(wait, float64(DefaultRetryCap.Milliseconds()))
-	return d.now.Add(ms(int64(wait))), true
-}
-
 // turn takes a model's answer: text ends the run, calls are classified.
 func (d *decision) turn(r *crumbs.ModelResult) {
-	step := &crumbs.StepEnd{Base: d.base(crumbs.TypeStepEnd), Attempt: r.Attempt, FinishReason: r.FinishReason,
-		Usage: r.Usage, Cost: r.Cost, Deltas: r.Deltas, DurationMs: r.DurationMs}
+	d.s.Prefix = r.Prompt
 	message := crumbs.Message{Role: crumbs.RoleAssistant}
 	d.s.Calls = nil
+	var asked []crumbs.CallID
 	for _, part := range r.Message.Parts {
-		switch part.Type {
-		case crumbs.PartText:
-			step.Text += part.Text
-		case crumbs.PartToolCall:
+		if part.Type == crumbs.PartToolCall {
 			part = d.asked(part)
-			step.ToolCallIDs = append(step.ToolCallIDs, part.ToolCallID)
+			asked = append(asked, part.ToolCallID)
 		}
 		message.Parts = append(message.Parts, part)
 	}
-	d.steps = append(d.steps, step)
-	if len(message.Parts) > 0 {
-		d.say(message)
-	}
-	if step.Text != "" {
-		d.s.Text = append(d.s.Text, d.value(text(step.Text)))
-		d.foldText(ValueMax)
-	}
-	if len(d.s.Calls) == 0 {
-		reason := r.FinishReason
-		if reason == "" || reason == finishToolCalls || reason == "other" {
-			reason = finishStop
-		}
-		d.complete(reason)
+	if len(asked) == 0 {
+		d.final(r, message)
 		return
 	}
+	d.steps = append(d.steps, &crumbs.StepEnd{Base: d.base(crumbs.TypeStepEnd), Attempt: r.Attempt, FinishReason: r.FinishReason, Text: textOf(message),
+		ToolCallIDs: asked, Usage: r.Usage, Cost: r.Cost, Deltas: r.Deltas, DurationMs: r.DurationMs, PrefixKept: r.PrefixKept})
+	d.fileParts(message)
+	d.say(message)
+	d.write(textOf(message))
 	d.advance()
 }
 
-// complete ends the run with the text of all its steps.
-func (d *decision) complete(reason string) {
-	d.end(Completed, &Result{Output: d.value(d.joined(d.s.Text)), FinishReason: reason})
+// stepsUsed ends a run that made all its steps, with the text of them.
+func (d *decision) stepsUsed() {
+	if d.p.Agent.Output.Format != agent.FormatCustom {
+		d.conclude(d.joined(d.s.Text), finishSteps)
+		return
+	}
+	d.s.Ending = &Ending{FinishReason: finishSteps}
+	d.parse()
 }
 
 // advance goes on when every call of the turn has its outcome.
@@ -290,7 +270,7 @@ func (d *decision) advance() {
 	}
 	d.s.Calls = nil
 	if d.s.Step >= d.s.Run.MaxSteps {
-		d.complete(finishSteps)
+		d.stepsUsed()
 		return
 	}
 	d.startModel(1)
@@ -325,10 +305,16 @@ func (d *decision) broken(cause *fault.Error) bool {
 // stop ends a run that still has things open: what never started can be settled
 // for certain, what had started is asked to stop and gets CancelGrace.
 func (d *decision) stop(status Status, cause *fault.Error) bool {
+	if d.s.Opening != nil {
+		d.opened(d.load(d.s.Chain.Input))
+	}
+	d.closeAttempt(nil)
 	d.s.Stop = &Stop{Status: status, Error: cause}
-	d.s.Model, d.s.Retry = nil, nil
+	d.s.Model, d.s.Retry, d.s.Chain, d.s.Notices, d.s.Parse, d.s.Ending = nil, nil, nil, nil, nil, nil
 	for i := range d.s.Calls {
 		switch c := &d.s.Calls[i]; c.Phase {
+		case Hooking, Waiting:
+			d.halt(c)
 		case Asking:
 			d.withdraw(c)
 		case Dispatched:
@@ -363,6 +349,7 @@ func (d *decision) end(status Status, r *Result) {
 	s := &d.s
 	s.Status, s.Result, s.Run.EndedAt = status, r, d.e.At
 	s.Model, s.Retry, s.Timer.At = nil, nil, crumbs.Time{}
+	s.Chain, s.Notices, s.Parse, s.Ending = nil, nil, nil, nil
 	r.Steps = s.Step
 	took := d.since(s.Run.StartedAt)
 	if status == Completed {

@@ -57,6 +57,10 @@ type Request struct {
 	Skill   string
 	Refused *fault.Error // the run ends at once with this
 	Warns   []string
+
+	// Unserved is why no model attempt of the run can be sent: the run opens, and
+	// its first attempt fails with it.
+	Unserved *fault.Error
 }
 
 // Pinned is what a run's hashes name: the agent's revision, its tool set, and
@@ -126,6 +130,11 @@ func Settles(p Pinned, s State, e Event) []Pending {
 			out = append(out, Pending{Call: c.ID, Attempt: c.Attempt, Queue: group(p, c.Leaf), SentAt: c.SentAt})
 		}
 	}
+	for _, m := range missions(p, &s) {
+		if m.RetryAt.IsZero() && (all || due(m.Deadline, e.At)) {
+			out = append(out, m.pending())
+		}
+	}
 	return out
 }
 
@@ -133,6 +142,9 @@ func Settles(p Pinned, s State, e Event) []Pending {
 func ordered(p Pinned, s State, o *crumbs.RunOrder) []Pending {
 	if m := s.Model; m != nil && m.ID == o.CallID && m.Attempt == o.Attempt {
 		return []Pending{{Call: m.ID, Attempt: m.Attempt, Model: true, Queue: provider(p), SentAt: m.SentAt}}
+	}
+	if m := errand(p, &s, o.CallID, o.Attempt); m != nil {
+		return []Pending{m.pending()}
 	}
 	for _, c := range s.Calls {
 		if c.ID == o.CallID && c.Phase == Dispatched && c.Attempt == o.Attempt {
@@ -146,7 +158,7 @@ func provider(p Pinned) string {
 	if p.Agent == nil {
 		return ""
 	}
-	return p.Agent.Model.Provider
+	return p.Agent.Queue()
 }
 
 func group(p Pinned, leaf string) string {

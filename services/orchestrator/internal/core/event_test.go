@@ -158,6 +158,9 @@ func (m *machine) requested(e core.Event, w *wording) (core.Event, error) {
 	if code := w.values["refused"]; code != "" {
 		e.Request.Refused = fault.New(fault.Code(code), "refused")
 	}
+	if code := w.values["unserved"]; code != "" {
+		e.Request.Unserved = fault.New(fault.Code(code), "no such provider")
+	}
 	return e, nil
 }
 
@@ -224,6 +227,16 @@ func modelResult(w *wording) *crumbs.ModelResult {
 		return r
 	}
 	r.Message.Parts = append(textParts(w), callParts(w)...)
+	if name := w.values["file"]; name != "" {
+		r.Message.Parts = append(r.Message.Parts, crumbs.Part{Type: crumbs.PartFile, File: &crumbs.File{Kind: "file", URI: "files:" + name}})
+	}
+	if n := w.number("prompt", 0); n > 0 {
+		r.Prompt = &crumbs.Prefix{Messages: int(n), Hash: hexHash}
+	}
+	if kept := w.values["kept"]; kept != "" {
+		is := kept == "true"
+		r.PrefixKept = &is
+	}
 	return r
 }
 
@@ -284,6 +297,10 @@ func toolResult(w *wording) *crumbs.ToolResult {
 	}
 	if n := w.number("size", 0); n > 0 {
 		r.Result = sized(n)
+	}
+	if list := w.raw("partials"); list != nil {
+		w.err = errors.Join(w.err, json.Unmarshal(list, &r.Partials))
+		r.Deltas = len(r.Partials)
 	}
 	if code := w.values["error"]; code != "" {
 		r.Error = fault.New(fault.Code(code), "the tool said no")

@@ -15,6 +15,9 @@ func (d *decision) order(o *crumbs.RunOrder) bool {
 	if m := d.s.Model; m != nil && m.ID == o.CallID && m.Attempt == o.Attempt {
 		return d.modelOrdered(m, o)
 	}
+	if m := errand(d.p, &d.s, o.CallID, o.Attempt); m != nil {
+		return d.errandOrdered(m, o)
+	}
 	c := d.call(o.CallID)
 	if c == nil || c.Phase != Dispatched || c.Attempt != o.Attempt {
 		return false
@@ -137,6 +140,8 @@ func (d *decision) redriven(r Ruling) bool {
 	if m := d.s.Model; m != nil && m.ID == r.Call {
 		return m.Attempt == r.Attempt+1
 	}
-	c := d.call(r.Call)
-	return c != nil && c.Phase == Dispatched && c.Attempt == r.Attempt+1
+	if c := d.call(r.Call); c != nil {
+		return c.Phase == Dispatched && c.Attempt == r.Attempt+1
+	}
+	return errand(d.p, &d.s, r.Call, r.Attempt+1) != nil
 }

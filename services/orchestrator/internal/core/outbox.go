@@ -16,6 +16,7 @@ func (d *decision) finish() {
 	s := &d.s
 	s.Decision++
 	d.suspend()
+	d.notify()
 	if s.Status == Suspended {
 		d.valueMax = SuspendedValueMax
 	}
@@ -44,7 +45,7 @@ func (d *decision) finish() {
 
 func (d *decision) ordered() []crumb {
 	var all []crumb
-	for _, group := range [][]crumb{d.resumed, d.steps, d.results, d.blocked, d.calls, d.asks, d.ends} {
+	for _, group := range [][]crumb{d.resumed, d.steps, d.hooks, d.results, d.blocked, d.calls, d.asks, d.ends} {
 		all = append(all, group...)
 	}
 	return all
@@ -60,7 +61,7 @@ func (d *decision) suspend() {
 	asking := false
 	for _, c := range s.Calls {
 		switch c.Phase {
-		case Dispatched:
+		case Dispatched, Hooking, Waiting:
 			return
 		case Asking:
 			asking = true
@@ -155,13 +156,18 @@ func (s State) weight() int {
 	for _, c := range s.Outbox.Crumbs {
 		n += len(c.Body.Inline)
 	}
-	for _, t := range s.Text {
-		n += len(t.Inline)
+	if s.Closing != nil {
+		n += faultWeight(s.Closing.Error)
 	}
 	for _, c := range s.Calls {
-		n += len(c.Args.Inline) + len(c.Output.Inline) + len(c.Approved.Inline)
+		if c.Failed != nil {
+			n += weightEntry + faultWeight(c.Failed.Error)
+		}
+		if c.Chain != nil {
+			n += weightEntry + faultWeight(c.Chain.Error)
+		}
 	}
-	return n
+	return n + s.inline()
 }
 
 // faultWeight is the size of what a fault may hold of someone else's text.

@@ -9,15 +9,16 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
 )
 
 const (
-	playSteps = 40 // things that happen to a run before everybody falls silent
-	settleMax = 64 // timers after that until the run must have ended
-	turnsMax  = 3  // steps.max of a run, at most
+	playSteps = 40  // things that happen to a run before everybody falls silent
+	settleMax = 512 // timers after that until the run must have ended
+	turnsMax  = 3   // steps.max of a run, at most
 )
 
 // play is a random life of one run: a world of queues around the machine, with
@@ -47,6 +48,7 @@ func (p played) changed() bool { return p.after.Decision != p.before.Decision }
 // live plays a run to its end; observe sees every decision.
 func live(t *rapid.T, observe func(played)) *play {
 	p := &play{machine: newMachine(), t: t, started: map[string]bool{}, revoked: map[string]bool{}, observe: observe}
+	p.pin()
 	if rapid.IntRange(0, 9).Draw(t, "cancel first") == 0 {
 		p.cancel()
 	}
@@ -56,6 +58,76 @@ func live(t *rapid.T, observe func(played)) *play {
 	}
 	p.silence()
 	return p
+}
+
+// pin draws what else the run pins: hooks, retries, schemas of results, a format.
+func (p *play) pin() {
+	if rapid.Bool().Draw(p.t, "plain") {
+		return
+	}
+	p.p.Tools.Hooks = p.chains("run", true)
+	for i := range p.p.Tools.Entries {
+		tool := &p.p.Tools.Entries[i]
+		if tool.Kind == agent.KindHuman {
+			continue
+		}
+		tool.Hooks = p.chains(tool.Leaf, false)
+		tool.HooksFirst = rapid.Bool().Draw(p.t, "hooks first")
+		if rapid.Bool().Draw(p.t, "tool retries") {
+			tool.Retry = &agent.Retry{Attempts: rapid.IntRange(0, 3).Draw(p.t, "attempts"), BackoffMs: 500, BackoffMultiplier: 2}
+		}
+		if rapid.IntRange(0, 4).Draw(p.t, "result schema") == 0 {
+			tool.OutputSchema = json.RawMessage(`{"type":["object","boolean"]}`)
+		}
+		tool.Stream = rapid.IntRange(0, 4).Draw(p.t, "streams") == 0
+		tool.KeepPartials = tool.Stream
+	}
+	switch rapid.IntRange(0, 5).Draw(p.t, "format") {
+	case 0:
+		p.p.Agent.Output = agent.Output{Format: agent.FormatJSON, Repair: rapid.IntRange(0, 2).Draw(p.t, "repairs")}
+	case 1:
+		p.p.Agent.Output.Format, p.p.Agent.OutputSchema = agent.FormatCustom, json.RawMessage(`{"type":["object","boolean"]}`)
+		p.p.Tools.Parser = &agent.Parser{Name: "lines", Program: program("scripts", "lines")}
+	}
+	if rapid.Bool().Draw(p.t, "no retry") {
+		p.p.Agent.ErrorHandling.Retry = nil
+	}
+}
+
+func program(group, name string) agent.Program {
+	return agent.Program{Group: group, Handler: name, ToolHash: hexHash, Effect: crumbs.EffectIdempotent, TimeoutMs: 10_000}
+}
+
+func (p *play) chains(of string, ofRun bool) *agent.Chains {
+	list := func(point string) (hooks []agent.HookEntry) {
+		for i := range max(0, rapid.IntRange(-2, 2).Draw(p.t, of+" "+point)) {
+			h := agent.HookEntry{Name: fmt.Sprintf("hook_%d", i), Source: "agent", Program: program("hooks", "h"), Advisory: rapid.Bool().Draw(p.t, "advisory")}
+			if rapid.IntRange(0, 2).Draw(p.t, "hook retries") == 0 {
+				h.Retry = &agent.Retry{Attempts: 2, BackoffMs: 500, BackoffMultiplier: 2}
+			}
+			hooks = append(hooks, h)
+		}
+		return hooks
+	}
+	c := &agent.Chains{BeforeRun: list(crumbs.HookBeforeRun), AfterRun: list(crumbs.HookAfterRun), OnError: list(crumbs.HookOnError)}
+	if ofRun {
+		c.OnSuspend = list(crumbs.HookOnSuspend)
+	}
+	return c
+}
+
+// said is what a hook answers, mostly something that its point knows.
+func (p *play) said(point string) json.RawMessage {
+	if rapid.IntRange(0, 2).Draw(p.t, "opinion") == 0 {
+		return json.RawMessage(`null`)
+	}
+	return json.RawMessage(rapid.SampledFrom(map[string][]string{
+		crumbs.HookBeforeRun: {`{"action":"continue","input":{"title":"hooked"}}`, `{"action":"continue","input":{"path":"hooked"}}`, `{"action":"continue","input":{}}`,
+			`{"action":"shortCircuit","output":{"short":1}}`, `{"action":"retry"}`},
+		crumbs.HookAfterRun:  {`{"output":{"replaced":1}}`, `{"action":"replace","output":null}`, `7`},
+		crumbs.HookOnError:   {`{"action":"recover","output":{"recovered":1}}`, `{"action":"retry"}`, `{"action":"fail","error":{"code":"TOOL_DENIED","message":"replaced"}}`},
+		crumbs.HookOnSuspend: {`null`, `{"action":"fail"}`},
+	}[point]).Draw(p.t, "answer"))
 }
 
 func (p *play) request() core.Event {
@@ -200,10 +272,14 @@ func (p *play) cancel() {
 func (p *play) order() {
 	var o crumbs.RunOrder
 	switch n := rapid.IntRange(0, len(p.s.Calls)).Draw(p.t, "ordered"); {
+	case n < len(p.s.Calls) && p.s.Calls[n].Chain != nil:
+		o.CallID, o.Attempt = p.s.Calls[n].Chain.ID, p.s.Calls[n].Chain.Attempt
 	case n < len(p.s.Calls):
 		o.CallID, o.Attempt = p.s.Calls[n].ID, p.s.Calls[n].Attempt
 	case p.s.Model != nil:
 		o.CallID, o.Attempt = p.s.Model.ID, p.s.Model.Attempt
+	case p.s.Chain != nil:
+		o.CallID, o.Attempt = p.s.Chain.ID, p.s.Chain.Attempt
 	default:
 		return
 	}
@@ -315,6 +391,11 @@ func (p *play) modelTurn(cmd core.Command) *crumbs.ModelResult {
 	}
 	r.Usage = &crumbs.Usage{InputTokens: 10, OutputTokens: 1}
 	r.Message = &crumbs.Message{Role: crumbs.RoleAssistant}
+	if call.Output != nil && call.Output.Format == agent.FormatJSON {
+		text := rapid.SampledFrom([]string{`{"a":1}`, `false`, `{"a":`, ``}).Draw(p.t, "json")
+		r.Message.Parts = append(r.Message.Parts, crumbs.Part{Type: crumbs.PartText, Text: text})
+		return r
+	}
 	if rapid.Bool().Draw(p.t, "says") {
 		r.Message.Parts = append(r.Message.Parts, crumbs.Part{Type: crumbs.PartText, Text: strings.Repeat("ü", rapid.SampledFrom([]int{1, 10, 350, 4500}).Draw(p.t, "text"))})
 	}
@@ -352,7 +433,12 @@ func (p *play) toolOutcome(cmd core.Command) *crumbs.ToolResult {
 		Status: rapid.SampledFrom([]string{crumbs.StatusOK, crumbs.StatusOK, crumbs.StatusOK, crumbs.StatusError, crumbs.StatusUnknown, crumbs.StatusCancelled}).Draw(p.t, "status")}
 	switch r.Status {
 	case crumbs.StatusOK:
-		r.Result = p.value("result")
+		switch r.Result = p.value("result"); {
+		case call.Hook != nil:
+			r.Result = p.said(call.Hook.Point)
+		case call.KeepPartials:
+			r.Partials = []json.RawMessage{p.value("partial"), r.Result}
+		}
 	case crumbs.StatusError:
 		r.Error = fault.New(fault.ToolError, "the tool said no")
 	}

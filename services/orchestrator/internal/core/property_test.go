@@ -106,12 +106,12 @@ func crashChangesNothing(t *rapid.T) (func(played), func(*play)) {
 // place is where a crumb stands inside its decision.
 func place(typ string) int {
 	switch {
-	case typ == crumbs.TypeToolErrored:
+	case typ == crumbs.TypeToolErrored, typ == crumbs.TypeResultPartial:
 		typ = crumbs.TypeToolResulted
 	case crumbs.Terminal(typ):
 		typ = crumbs.TypeAgentError
 	}
-	return slices.Index([]string{crumbs.TypeRunStarted, crumbs.TypeHumanResumed, crumbs.TypeStepEnd, crumbs.TypeToolResulted, crumbs.TypeToolBlocked,
+	return slices.Index([]string{crumbs.TypeRunStarted, crumbs.TypeHumanResumed, crumbs.TypeStepEnd, crumbs.TypeHookErrored, crumbs.TypeToolResulted, crumbs.TypeToolBlocked,
 		crumbs.TypeToolCalled, crumbs.TypeHumanRequired, crumbs.TypeAgentError}, typ)
 }
 
@@ -128,10 +128,14 @@ func crumbsAreNumberedAndInOrder(t *rapid.T) (func(played), func(*play)) {
 			if c.Seq != last+1 || ended {
 				t.Fatalf("crumb %d %s after crumb %d (terminal: %v)", c.Seq, c.Type, last, ended)
 			}
-			if place(c.Type) < at {
+			stands := place(c.Type)
+			if c.Type == crumbs.TypeFileGenerated || shortCircuited(p, i) {
+				stands = at // beside what it belongs to
+			}
+			if stands < at {
 				t.Fatalf("%s stands after a crumb that comes later in a decision", c.Type)
 			}
-			last, ended, at = c.Seq, crumbs.Terminal(c.Type), place(c.Type)
+			last, ended, at = c.Seq, crumbs.Terminal(c.Type), stands
 			suspended := p.after.Status == core.Suspended && i == len(p.after.Outbox.Crumbs)-1
 			var head crumbs.Base
 			if err := json.Unmarshal(p.m.body(c), &head); err != nil {
@@ -150,6 +154,13 @@ func crumbsAreNumberedAndInOrder(t *rapid.T) (func(played), func(*play)) {
 			t.Fatalf("the run is %s and has no terminal crumb", p.s.Status)
 		}
 	}
+}
+
+// shortCircuited reports whether a tool:call stands before the tool:result that a
+// hook gave it.
+func shortCircuited(p played, i int) bool {
+	all := p.after.Outbox.Crumbs
+	return all[i].Type == crumbs.TypeToolCalled && i+1 < len(all) && all[i+1].Type == crumbs.TypeToolResulted
 }
 
 // settling is what a crumb says of calls.
@@ -199,8 +210,9 @@ func callsHaveOneOutcome(t *rapid.T) (func(played), func(*play)) {
 	}
 }
 
-// callsAreSentOnce: an attempt is made once, the next one only when somebody orders
-// it; what a redelivery to a worker does, the claim rules.
+// callsAreSentOnce: an attempt is made once and in order, also of a hook and a parser,
+// and the next one of a call only when somebody orders it or after the one before it
+// failed; what a redelivery to a worker does, the claim rules.
 func callsAreSentOnce(t *rapid.T) (func(played), func(*play)) {
 	sent := map[crumbs.CallID]int{}
 	return func(p played) {
@@ -208,15 +220,30 @@ func callsAreSentOnce(t *rapid.T) (func(played), func(*play)) {
 			return
 		}
 		for _, i := range p.after.Outbox.Intents {
-			if i.Kind != core.SendTool {
+			if i.Kind != core.SendTool && i.Kind != core.SendErrand {
 				continue
 			}
-			if again := p.event.Kind == core.Ordered; i.Attempt != sent[i.Call]+1 || again != (i.Attempt > 1) {
+			if i.Attempt != sent[i.Call]+1 || i.Kind == core.SendTool && i.Attempt > 1 && !mayRepeat(p, i.Call) {
 				t.Fatalf("%s is sent as attempt %d, after %d, by %s", i.Call, i.Attempt, sent[i.Call], p.event.Kind)
 			}
 			sent[i.Call] = i.Attempt
 		}
 	}, nothing
+}
+
+// mayRepeat reports whether an event may bring another attempt of a call: an order, or
+// what follows a failure, its time or its hook.
+func mayRepeat(p played, id crumbs.CallID) bool {
+	if p.event.Kind == core.Ordered {
+		return true
+	}
+	for _, c := range p.before.Calls {
+		if c.ID == id {
+			return c.Phase == core.Waiting || c.Phase == core.Hooking && c.Failed != nil ||
+				p.event.Kind == core.CallResult && p.event.Result.Status == crumbs.StatusError
+		}
+	}
+	return false
 }
 
 func bodiesFitTheirSchemas(t *rapid.T) (func(played), func(*play)) {

@@ -32,6 +32,8 @@ func Render(p Pinned, s State, in Intent, load Loader) (cmd Command, ok bool, er
 		return renderModel(p, s, in)
 	case SendTool:
 		return renderTool(p, s, in, load)
+	case SendErrand:
+		return renderErrand(p, s, in, load)
 	case SetTimer:
 		due := crumbs.TimerDue{Type: crumbs.TypeTimerDue, RunID: s.Run.ID, V: in.V, At: in.At}
 		cmd = Command{Subject: crumbs.TimerSetSubject(s.Run.ID, in.V), Target: crumbs.TimerDueSubject(s.Run.ID, in.V), FireAt: in.At,
@@ -52,10 +54,14 @@ func renderModel(p Pinned, s State, in Intent) (Command, bool, error) {
 	call := crumbs.ModelCall{Type: crumbs.TypeModelCall, RunID: s.Run.ID, AgentID: s.Run.Agent, SessionID: s.Run.Session, AgentRevision: s.Run.Revision,
 		CallID: m.ID, Step: s.Step, Attempt: m.Attempt, N: s.ModelCount, Model: crumbs.Model{Provider: p.Agent.Model.Provider, Model: p.Agent.Model.Model},
 		Settings: p.Agent.Model.Settings, ProviderOptions: p.Agent.Model.ProviderOptions, System: p.Agent.System,
-		Messages: s.Transcript.Inline, Segments: s.Transcript.Segments, Tools: p.Tools.Specs(), ToolSet: s.Run.ToolSet,
+		Messages: s.Transcript.Inline, Segments: s.Transcript.Segments, Tools: p.Tools.Specs(), ToolSet: s.Run.ToolSet, Prefix: s.Prefix,
 		Output: &crumbs.ModelOutput{Format: formatTextMarkdown}, Deltas: s.Run.Deltas, AfterSeq: s.Seq,
 		StartBefore: m.StartBefore, DeadlineAt: crumbs.At(m.Deadline.Add(-p.Timing.Slack).Time)}
-	return withBody(Command{Subject: crumbs.ModelCallSubject(call.Model.Provider, s.Run.ID), Type: call.Type, MessageID: m.ID.Attempt(m.Attempt), StartBefore: m.StartBefore}, call)
+	if p.Agent.Output.Format == agent.FormatJSON { // structured generation: no tools, nothing to show before it is whole
+		call.Tools, call.Deltas = nil, false
+		call.Output = &crumbs.ModelOutput{Format: agent.FormatJSON, Schema: p.Agent.OutputSchema}
+	}
+	return withBody(Command{Subject: crumbs.ModelCallSubject(p.Agent.Queue(), s.Run.ID), Type: call.Type, MessageID: m.ID.Attempt(m.Attempt), StartBefore: m.StartBefore}, call)
 }
 
 func renderTool(p Pinned, s State, in Intent, load Loader) (Command, bool, error) {
@@ -84,7 +90,7 @@ func renderTool(p Pinned, s State, in Intent, load Loader) (Command, bool, error
 		CallID: c.ID, Attempt: c.Attempt, Tool: tool.PermID, ToolName: tool.Leaf, Handler: tool.Handler, ToolHash: tool.ToolHash, Group: tool.Group,
 		Effect: tool.Effect, Args: args, ArgsHash: c.ArgsHash, AfterSeq: s.Seq, StartBefore: c.StartBefore,
 		DeadlineAt: crumbs.At(c.Deadline.Add(-p.Timing.Slack).Time), TimeoutMs: timeoutMs(p, tool), IdleTimeoutMs: tool.IdleTimeoutMs,
-		Permission: allowed, Context: callContext(s)}
+		Permission: allowed, Context: callContext(s), KeepPartials: tool.KeepPartials}
 	return withBody(Command{Subject: crumbs.ToolCallSubject(tool.Group, s.Run.ID), Type: call.Type, MessageID: c.ID.Attempt(c.Attempt), StartBefore: c.StartBefore}, call)
 }
 

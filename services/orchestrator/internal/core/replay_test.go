@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/schemas"
 	"github.com/crumbmesh/crumbmesh/schemas/schematest"
@@ -72,7 +73,122 @@ func (m *machine) set(t *testing.T, words []string) {
 	case len(words) == 4 && words[0] == "retry":
 		m.p.Agent.ErrorHandling.Retry = &agent.Retry{Attempts: int(number(t, words[1])), BackoffMs: number(t, words[2]), BackoffMultiplier: float64(number(t, words[3]))}
 	default:
+		m.setMore(t, words)
+	}
+}
+
+// setMore changes what else a run pins:
+//
+//	% hooks run beforeRun=guard,audit onError=rescue    or: % hooks tool_charge afterRun=trim
+//	% hook guard advisory     or: % hook guard attempts=3
+//	% tool tool_charge retry 3 500 2   stream   keep   hooksFirst   result {"type":"string"}
+//	% output json {"type":"object"} repair=1    or: % output custom {"type":"array"}
+//	% input {"type":"string"}
+func (m *machine) setMore(t *testing.T, words []string) {
+	t.Helper()
+	if len(words) < 2 {
 		t.Fatalf("setting %q", words)
+	}
+	switch words[0] {
+	case "hooks":
+		m.setHooks(t, words[1], words[2:])
+	case "hook":
+		m.eachHook(func(h *agent.HookEntry) {
+			if h.Name != words[1] {
+				return
+			}
+			if n, ok := strings.CutPrefix(words[2], "attempts="); ok {
+				h.Retry = &agent.Retry{Attempts: int(number(t, n)), BackoffMs: 500, BackoffMultiplier: 2}
+			} else {
+				h.Advisory = true
+			}
+		})
+	case "tool":
+		m.setTool(t, words[1], words[2:])
+	case "output":
+		m.p.Agent.Output.Format, m.p.Agent.OutputSchema = words[1], json.RawMessage(words[2])
+		if n, ok := strings.CutPrefix(words[len(words)-1], "repair="); ok {
+			m.p.Agent.Output.Repair = int(number(t, n))
+		}
+		if words[1] == agent.FormatCustom {
+			m.p.Tools.Parser = &agent.Parser{Name: "lines", Program: agent.Program{Group: "scripts", Handler: "lines", ToolHash: hexHash, Effect: "idempotent", TimeoutMs: 10_000}}
+		}
+	case "input":
+		m.p.Agent.InputSchema = json.RawMessage(words[1])
+	default:
+		t.Fatalf("setting %q", words)
+	}
+}
+
+func (m *machine) setHooks(t *testing.T, of string, points []string) {
+	t.Helper()
+	chains := &agent.Chains{}
+	for _, word := range points {
+		point, names, _ := strings.Cut(word, "=")
+		var list []agent.HookEntry
+		for name := range strings.SplitSeq(names, ",") {
+			list = append(list, agent.HookEntry{Name: name, Source: "agent",
+				Program: agent.Program{Group: "hooks", Handler: name, ToolHash: hexHash, Effect: "idempotent", TimeoutMs: 10_000}})
+		}
+		switch point {
+		case "beforeRun":
+			chains.BeforeRun = list
+		case "afterRun":
+			chains.AfterRun = list
+		case "onError":
+			chains.OnError = list
+		case "onSuspend":
+			chains.OnSuspend = list
+		default:
+			t.Fatalf("point %q", point)
+		}
+	}
+	if of == "run" {
+		m.p.Tools.Hooks = chains
+		return
+	}
+	m.tool(t, of).Hooks = chains
+}
+
+func (m *machine) tool(t *testing.T, leaf string) *agent.Entry {
+	t.Helper()
+	tool, ok := m.p.Tools.Lookup(leaf)
+	if !ok {
+		t.Fatalf("there is no tool %s", leaf)
+	}
+	return tool
+}
+
+func (m *machine) eachHook(f func(*agent.HookEntry)) {
+	all := []*agent.Chains{m.p.Tools.Hooks}
+	for i := range m.p.Tools.Entries {
+		all = append(all, m.p.Tools.Entries[i].Hooks)
+	}
+	for _, c := range all {
+		for _, point := range crumbs.HookPoints() {
+			for i := range c.At(point) {
+				f(&c.At(point)[i])
+			}
+		}
+	}
+}
+
+func (m *machine) setTool(t *testing.T, leaf string, words []string) {
+	t.Helper()
+	tool := m.tool(t, leaf)
+	switch words[0] {
+	case "retry":
+		tool.Retry = &agent.Retry{Attempts: int(number(t, words[1])), BackoffMs: number(t, words[2]), BackoffMultiplier: float64(number(t, words[3]))}
+	case "stream":
+		tool.Stream = true
+	case "keep":
+		tool.Stream, tool.KeepPartials = true, true
+	case "hooksFirst":
+		tool.HooksFirst = true
+	case "result":
+		tool.OutputSchema = json.RawMessage(words[1])
+	default:
+		t.Fatalf("setting of a tool %q", words)
 	}
 }
 

@@ -65,6 +65,11 @@ func (d *decision) seal() {
 			d.aside(&d.s.Calls[i].Args)
 			d.aside(&d.s.Calls[i].Output)
 		}
+		d.aside(&d.s.Input)
+		for i := range d.s.Notices {
+			d.aside(&d.s.Notices[i].Input)
+			d.aside(&d.s.Notices[i].Checkpoints)
+		}
 	}
 	if t.Bytes <= limit || d.s.Status.Ended() {
 		return

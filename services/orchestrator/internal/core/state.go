@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
@@ -25,7 +24,7 @@ const (
 	ReasonMax          = 4 << 10  // of the reason of a cancel
 	ErrorMax           = 16 << 10 // of an error's message told from outside
 	RulingsMax         = 8        // orders that are remembered, beside the redrives of what is in flight
-	DefaultRetryCap    = 5 * time.Minute
+	NoticesMax         = 8        // suspensions that hooks are still to be told of
 	rejectedByDefault  = "rejected by human"
 	finishStop         = "stop"
 	finishSteps        = "steps"
@@ -51,27 +50,38 @@ func (s Status) Ended() bool { return s == Completed || s == Failed || s == Canc
 
 // State is a run's record. The zero State is a run that does not exist.
 type State struct {
-	Version    int           `json:"version"`
-	Decision   uint64        `json:"decision"` // 1, 2, 3 …
-	Run        Run           `json:"run"`
-	Status     Status        `json:"status"`
-	Step       int           `json:"step,omitempty"` // model calls so far, this one included
-	Seq        uint64        `json:"seq"`            // number of the last crumb decided
-	Fence      Fence         `json:"fence"`
-	Model      *ModelCall    `json:"model,omitempty"` // the model attempt in flight
-	Retry      *Retry        `json:"retry,omitempty"` // the model attempt that waits for its time
-	ModelCount int           `json:"modelCount,omitempty"`
-	Calls      []Call        `json:"calls,omitempty"` // of the current turn, in the model's order
-	Transcript Transcript    `json:"transcript"`
-	Text       []Value       `json:"text,omitempty"` // of the steps so far, in pieces
-	Usage      *crumbs.Usage `json:"usage,omitempty"`
-	Cost       *crumbs.Cost  `json:"cost,omitempty"`
-	Files      []crumbs.File `json:"files,omitempty"`
-	Timer      Timer         `json:"timer"`
-	Stop       *Stop         `json:"stop,omitempty"`
-	Result     *Result       `json:"result,omitempty"`
-	Rulings    []Ruling      `json:"rulings,omitempty"` // the last RulingsMax, and the redrives of attempts in flight; since version 2
-	Outbox     Outbox        `json:"outbox"`
+	Version    int            `json:"version"`
+	Decision   uint64         `json:"decision"` // 1, 2, 3 …
+	Run        Run            `json:"run"`
+	Status     Status         `json:"status"`
+	Step       int            `json:"step,omitempty"` // model calls so far, this one included
+	Seq        uint64         `json:"seq"`            // number of the last crumb decided
+	Fence      Fence          `json:"fence"`
+	Model      *ModelCall     `json:"model,omitempty"` // the model attempt in flight
+	Retry      *Retry         `json:"retry,omitempty"` // the model attempt that waits for its time
+	ModelCount int            `json:"modelCount,omitempty"`
+	Calls      []Call         `json:"calls,omitempty"` // of the current turn, in the model's order
+	Transcript Transcript     `json:"transcript"`
+	Text       []Value        `json:"text,omitempty"` // of the steps so far, in pieces
+	Input      Value          `json:"input,omitzero"` // of the run, as hooks are told; since version 3
+	Opening    *Opening       `json:"opening,omitempty"`
+	Chain      *Chain         `json:"chain,omitempty"`   // hooks of the run itself in flight
+	Notices    []Chain        `json:"notices,omitempty"` // onSuspend hooks: the first in flight, the others after it
+	Closing    *Closing       `json:"closing,omitempty"`
+	Parse      *Errand        `json:"parse,omitempty"` // of the output, in flight
+	Ending     *Ending        `json:"ending,omitempty"`
+	Errands    int            `json:"errands,omitempty"`  // calls of hooks and parsers for the run so far
+	Repeated   bool           `json:"repeated,omitempty"` // a hook had the model attempt of this step repeated
+	Repairs    int            `json:"repairs,omitempty"`  // answers the model was asked to mend
+	Prefix     *crumbs.Prefix `json:"prefix,omitempty"`   // the prompt of the last model call
+	Usage      *crumbs.Usage  `json:"usage,omitempty"`
+	Cost       *crumbs.Cost   `json:"cost,omitempty"`
+	Files      []crumbs.File  `json:"files,omitempty"`
+	Timer      Timer          `json:"timer"`
+	Stop       *Stop          `json:"stop,omitempty"`
+	Result     *Result        `json:"result,omitempty"`
+	Rulings    []Ruling       `json:"rulings,omitempty"` // the last RulingsMax, and the redrives of attempts in flight; since version 2
+	Outbox     Outbox         `json:"outbox"`
 
 	// Blobs are what this decision refers to by content; they are written before
 	// the record and are not part of it.
@@ -102,6 +112,8 @@ type Run struct {
 	Tombstone   bool              `json:"tombstone,omitempty"` // cancelled before it was requested
 	Parent      *crumbs.ParentRef `json:"parent,omitempty"`
 	Tags        map[string]string `json:"tags,omitempty"`
+	Skill       string            `json:"skill,omitempty"`
+	Unserved    *fault.Error      `json:"unserved,omitempty"` // why no model attempt can be sent: the agent's provider is unknown
 }
 
 // Trace is the run's root span: its ids are fixed at the request and it is
@@ -151,8 +163,10 @@ type Phase string
 
 // The phases a call of this turn goes through.
 const (
+	Hooking    Phase = "hooking"    // waits for a hook; since version 3
 	Asking     Phase = "asking"     // waits for a person
 	Dispatched Phase = "dispatched" // waits for its worker
+	Waiting    Phase = "waiting"    // failed, and waits for the time of its next attempt; since version 3
 	Settled    Phase = "settled"    // has its outcome
 )
 
@@ -172,6 +186,11 @@ type Call struct {
 	Started        bool           `json:"started,omitempty"` // an attempt before this one had started; since version 2
 	Question       *Question      `json:"question,omitempty"`
 	Approved       Value          `json:"approved,omitzero"` // the signed answer that lets it run
+	Chain          *Chain         `json:"chain,omitempty"`   // its hooks in flight; since version 3, as all to Outcome
+	Errands        int            `json:"errands,omitempty"` // calls of hooks for it so far
+	Repeated       bool           `json:"repeated,omitempty"`
+	RetryAt        crumbs.Time    `json:"retryAt,omitzero"`
+	Failed         *Lapse         `json:"failed,omitempty"`
 	Outcome        crumbs.Outcome `json:"outcome,omitempty"`
 	Output         Value          `json:"output,omitzero"`
 }
@@ -181,6 +200,7 @@ type Question struct {
 	Kind      string      `json:"kind"`
 	AskedAt   crumbs.Time `json:"askedAt"`
 	ExpiresAt crumbs.Time `json:"expiresAt"`
+	Told      bool        `json:"told,omitempty"` // to the onSuspend hooks
 }
 
 // Ruling is an order that somebody gave and the run followed: what a second one
@@ -246,6 +266,7 @@ const (
 	SendTool   IntentKind = "tool"
 	SetTimer   IntentKind = "timer"
 	SendCancel IntentKind = "cancel"
+	SendErrand IntentKind = "errand"
 )
 
 // Intent is a command to be: Render makes its body from the State.
@@ -282,24 +303,43 @@ func blobName(run crumbs.RunID, data []byte) string {
 // Final is the record of a run whose last Outbox is delivered: what an
 // idempotency key and `runs get` need, for as long as the run id is remembered.
 func (s State) Final() State {
-	s.Outbox, s.Transcript, s.Calls, s.Text, s.Model, s.Retry, s.Blobs = Outbox{}, Transcript{}, nil, nil, nil, nil, nil
+	s = s.idle()
+	s.Outbox, s.Transcript, s.Text, s.Input, s.Prefix, s.Blobs = Outbox{}, Transcript{}, nil, Value{}, nil, nil
 	return s
 }
 
 // inline is how many bytes of values stand in the record itself.
 func (s State) inline() (n int) {
 	for _, c := range s.Calls {
-		n += len(c.Args.Inline) + len(c.Output.Inline) + len(c.Approved.Inline)
+		n += len(c.Args.Inline) + len(c.Output.Inline) + len(c.Approved.Inline) + c.Chain.inline()
 	}
 	for _, t := range s.Text {
 		n += len(t.Inline)
+	}
+	for i := range s.Notices {
+		n += s.Notices[i].inline()
+	}
+	n += len(s.Input.Inline) + s.Chain.inline()
+	if s.Closing != nil {
+		n += len(s.Closing.Message.Inline)
+	}
+	if s.Ending != nil {
+		n += len(s.Ending.Output.Inline)
 	}
 	return n
 }
 
 // Ended is s without anything that could still happen.
 func (s State) Ended() State {
-	s.Model, s.Retry, s.Calls, s.Stop = nil, nil, nil, nil
+	s = s.idle()
+	s.Stop = nil
 	s.Version = s.written()
+	return s
+}
+
+// idle is s without anything in flight.
+func (s State) idle() State {
+	s.Model, s.Retry, s.Calls = nil, nil, nil
+	s.Opening, s.Chain, s.Notices, s.Closing, s.Parse, s.Ending = nil, nil, nil, nil, nil, nil
 	return s
 }

@@ -43,6 +43,12 @@ func summary(t *testing.T, body []byte) string {
 		RetryAt      *crumbs.Time      `json:"retryAt"`
 		ExpiresAt    *crumbs.Time      `json:"expiresAt"`
 		By           *crumbs.Principal `json:"by"`
+		Hook         string            `json:"hook"`
+		Point        string            `json:"point"`
+		Attempts     int               `json:"attempts"`
+		Advisory     bool              `json:"advisory"`
+		File         *crumbs.File      `json:"file"`
+		PrefixKept   *bool             `json:"prefixKept"`
 	}
 	if err := json.Unmarshal(body, &c); err != nil {
 		t.Fatal(err)
@@ -58,6 +64,16 @@ func summary(t *testing.T, body []byte) string {
 	add("%s", c.ToolName, c.ToolName != "")
 	add("step=%d", c.Step, c.Type == crumbs.TypeStepEnd)
 	add("attempt=%d", c.Attempt, c.Attempt > 1)
+	add("hook=%s", c.Hook, c.Hook != "")
+	add("point=%s", c.Point, c.Point != "")
+	add("attempts=%d", c.Attempts, c.Attempts > 1)
+	add("advisory=%v", c.Advisory, c.Advisory)
+	if c.File != nil {
+		add("file=%s", c.File.URI, true)
+	}
+	if c.PrefixKept != nil {
+		add("prefixKept=%v", *c.PrefixKept, true)
+	}
 	add("kind=%s", c.Kind, c.Kind != "")
 	add("outcome=%s", c.Outcome, c.Outcome != "")
 	add("reason=%q", c.Reason, c.Reason != "")
@@ -114,16 +130,21 @@ func clipped(s string) string {
 func command(t *testing.T, c core.Command) string {
 	t.Helper()
 	var body struct {
-		CallID     string             `json:"callId"`
-		N          int                `json:"n"`
-		Group      string             `json:"group"`
-		Messages   []crumbs.Message   `json:"messages"`
-		Args       json.RawMessage    `json:"args"`
-		Attempt    int                `json:"attempt"`
-		Segments   []string           `json:"segments"`
-		CallIDs    []string           `json:"callIds"`
-		AfterSeq   uint64             `json:"afterSeq"`
-		Permission *crumbs.Permission `json:"permission"`
+		CallID     string              `json:"callId"`
+		Kind       string              `json:"kind"`
+		Hook       *crumbs.HookRef     `json:"hook"`
+		Output     *crumbs.ModelOutput `json:"output"`
+		Tools      []crumbs.ToolSpec   `json:"tools"`
+		ToolName   string              `json:"toolName"`
+		N          int                 `json:"n"`
+		Group      string              `json:"group"`
+		Messages   []crumbs.Message    `json:"messages"`
+		Args       json.RawMessage     `json:"args"`
+		Attempt    int                 `json:"attempt"`
+		Segments   []string            `json:"segments"`
+		CallIDs    []string            `json:"callIds"`
+		AfterSeq   uint64              `json:"afterSeq"`
+		Permission *crumbs.Permission  `json:"permission"`
 	}
 	if err := json.Unmarshal(c.Body, &body); err != nil {
 		t.Fatal(err)
@@ -137,8 +158,14 @@ func command(t *testing.T, c core.Command) string {
 		if len(body.Segments) > 0 {
 			s += fmt.Sprintf(" segments=%d", len(body.Segments))
 		}
+		if body.Output.Format != "text" {
+			s += fmt.Sprintf(" format=%s tools=%d", body.Output.Format, len(body.Tools))
+		}
 		return s + told(body.Messages)
 	case crumbs.TypeToolCall:
+		if body.Kind != crumbs.KindTool {
+			return errandCommand(c, body.CallID, body.ToolName, body.Group, body.Hook, body.Attempt, body.Args)
+		}
 		s := fmt.Sprintf("%s %s group=%s after=%d %s", c.Type, body.CallID, body.Group, body.AfterSeq, body.Permission.Verdict)
 		if body.Attempt > 1 {
 			s += fmt.Sprintf(" attempt=%d", body.Attempt)
@@ -151,6 +178,17 @@ func command(t *testing.T, c core.Command) string {
 		return "timer.set " + strings.TrimPrefix(c.Subject, "timer.set.") + " at=" + c.FireAt.Format("15:04:05.000")
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s %s", c.Type, strings.Join(body.CallIDs, " ")))
+}
+
+func errandCommand(c core.Command, id, name, group string, hook *crumbs.HookRef, attempt int, args json.RawMessage) string {
+	s := fmt.Sprintf("%s %s %s group=%s", c.Type, id, name, group)
+	if hook != nil {
+		s += " point=" + hook.Point
+	}
+	if attempt > 1 {
+		s += fmt.Sprintf(" attempt=%d", attempt)
+	}
+	return s + "\n    " + string(args)
 }
 
 // told is what a model call says of the calls of the turn before, a line each.

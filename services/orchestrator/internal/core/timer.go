@@ -37,6 +37,10 @@ func (d *decision) timerDue(t *crumbs.TimerDue) bool {
 	if r := d.s.Retry; r != nil && due(r.At, d.e.At) {
 		d.startModel(r.Attempt)
 	}
+	d.errandsDue()
+	if d.s.Status.Ended() {
+		return true
+	}
 	settled := false
 	var interrupted []crumbs.CallID
 	for i := range d.s.Calls {
@@ -45,6 +49,8 @@ func (d *decision) timerDue(t *crumbs.TimerDue) bool {
 		case c.Phase == Asking && due(c.Question.ExpiresAt, d.e.At):
 			d.expire(c)
 			settled = true
+		case c.Phase == Waiting && due(c.RetryAt, d.e.At):
+			d.again(c)
 		case c.Phase == Dispatched && !c.Grace.IsZero() && due(c.Grace, d.e.At):
 			d.giveUp(c)
 			settled = true
@@ -64,6 +70,15 @@ func (d *decision) timerDue(t *crumbs.TimerDue) bool {
 		d.advance()
 	}
 	return true
+}
+
+// again sends the next attempt of a call that failed.
+func (d *decision) again(c *Call) {
+	tool, ok := d.p.Tools.Lookup(c.Leaf)
+	if !ok {
+		panic("core: the pinned tool set lost " + c.Leaf)
+	}
+	d.attempt(c, tool)
 }
 
 func (d *decision) modelLost(m *ModelCall) {
@@ -111,8 +126,19 @@ func (s State) earliest() crumbs.Time {
 	if s.Retry != nil {
 		add(s.Retry.At)
 	}
+	if s.Chain != nil {
+		add(s.Chain.until())
+	}
+	if len(s.Notices) > 0 {
+		add(s.Notices[0].until())
+	}
+	add(s.Parse.until())
 	for _, c := range s.Calls {
 		switch c.Phase {
+		case Hooking:
+			add(c.Chain.until())
+		case Waiting:
+			add(c.RetryAt)
 		case Asking:
 			add(c.Question.ExpiresAt)
 		case Dispatched:

@@ -180,3 +180,66 @@ func TestTranscript_LongRun(t *testing.T)         { transcripts(t, "long_run") }
 func TestTranscript_SuspendedRecordIsSmall(t *testing.T) {
 	transcripts(t, "suspended_record", "suspended_beside_results")
 }
+
+// Hooks of the run.
+
+func TestTranscript_BeforeRun_CF_K01_CF_K02(t *testing.T) {
+	transcripts(t, "hooks_run_before", "hooks_run_input_schema")
+}
+func TestTranscript_ShortCircuit_CF_K04_CF_K05(t *testing.T) {
+	transcripts(t, "hooks_run_short_circuit")
+}
+func TestTranscript_AfterRun_CF_K06_CF_K07(t *testing.T) { transcripts(t, "hooks_run_after") }
+func TestTranscript_AfterRunOnce_CF_K10(t *testing.T)    { transcripts(t, "hooks_after_suspension") }
+func TestTranscript_OnError_CF_K11_CF_K12_CF_R06(t *testing.T) {
+	transcripts(t, "hooks_run_error", "hooks_run_error_fail")
+}
+func TestTranscript_OnErrorAndRetry_CF_K13_CF_R01_CF_R02(t *testing.T) {
+	transcripts(t, "hooks_run_error_retries", "hooks_run_error_once_more")
+}
+func TestTranscript_UnknownProvider_CF_K14(t *testing.T) { transcripts(t, "hooks_unserved") }
+func TestTranscript_FailingHooks_CF_K15_CF_K17_F089_F090_F094(t *testing.T) {
+	transcripts(t, "hooks_run_error_throws", "hooks_run_before_throws", "hooks_run_after_throws", "hooks_run_nonsense", "hooks_run_lost")
+}
+func TestTranscript_OnSuspend_CF_K18_CF_K19_F092(t *testing.T) {
+	transcripts(t, "hooks_suspend", "hooks_suspend_late")
+}
+func TestTranscript_CancelDuringHooks_CF_O10(t *testing.T) {
+	transcripts(t, "hooks_run_cancel", "hooks_tool_stop")
+}
+
+// Hooks and retries of tools.
+
+func TestTranscript_ToolHooks_CF_K20_CF_K22(t *testing.T) { transcripts(t, "hooks_tool") }
+func TestTranscript_ToolShortCircuit_CF_S06(t *testing.T) {
+	transcripts(t, "hooks_tool_short_circuit")
+}
+func TestTranscript_ToolOnError_CF_K23(t *testing.T) {
+	transcripts(t, "hooks_tool_error", "hooks_tool_error_fail")
+}
+func TestTranscript_FailingToolHooks_F033_F090(t *testing.T) {
+	transcripts(t, "hooks_tool_guard", "hooks_tool_after_throws")
+}
+func TestTranscript_HooksAndApproval(t *testing.T) {
+	transcripts(t, "hooks_approval", "hooks_approval_first")
+}
+func TestTranscript_ToolRetry_CF_R01_CF_R04_CF_R08(t *testing.T) {
+	transcripts(t, "tool_retry", "tool_retry_succeeds", "tool_retry_hook")
+}
+func TestTranscript_StreamingToolIsNotRepeated_CF_S05(t *testing.T) {
+	transcripts(t, "tool_retry_stream")
+}
+func TestTranscript_CF_R10_ToolRunsOnce(t *testing.T)          { transcripts(t, "model_retry_after_tool") }
+func TestTranscript_CF_R11_CancelBetweenAttempts(t *testing.T) { transcripts(t, "tool_retry_cancel") }
+func TestTranscript_ToolOutputSchema(t *testing.T)             { transcripts(t, "tool_output_schema") }
+func TestTranscript_OrdersAboutHooks(t *testing.T)             { transcripts(t, "order_errand") }
+
+// Outputs.
+
+func TestTranscript_JSONOutput_CF_O03_CF_O04(t *testing.T) {
+	transcripts(t, "output_json", "output_json_unfit", "output_json_repair", "output_json_hook")
+}
+func TestTranscript_CustomOutput_CF_O05(t *testing.T) {
+	transcripts(t, "output_custom", "output_custom_fails", "output_custom_steps")
+}
+func TestTranscript_FilesAndPrefixes(t *testing.T) { transcripts(t, "model_files") }

@@ -9,22 +9,28 @@ import (
 )
 
 // Versions of a run's record. A release writes only what the release before it
-// reads: a record that has nothing of version 2 in it is written as version 1
-// (ADR 0013).
+// reads: a record is written as the lowest version that can express it (ADR 0013).
 const (
-	Version    = 2 // the newest that this release reads
-	versionOne = 1 // without orders: Call.Started and Rulings
+	Version    = 3 // the newest that this release reads
+	versionTwo = 2 // without hooks, parsers and retries of calls
+	versionOne = 1 // and without orders: Call.Started and Rulings
 )
 
 // written is the version a State is recorded as: the lowest that can express it.
 func (s State) written() int {
-	if len(s.Rulings) > 0 {
+	if s.Opening != nil || s.Chain != nil || s.Closing != nil || s.Parse != nil || s.Ending != nil || len(s.Notices) > 0 ||
+		s.Errands > 0 || s.Repeated || s.Repairs > 0 || s.Run.Unserved != nil {
 		return Version
 	}
+	two := len(s.Rulings) > 0
 	for _, c := range s.Calls {
-		if c.Started {
+		if c.Phase == Hooking || c.Phase == Waiting || c.Errands > 0 || c.Repeated {
 			return Version
 		}
+		two = two || c.Started
+	}
+	if two {
+		return versionTwo
 	}
 	return versionOne
 }
@@ -91,7 +97,7 @@ type upcaster func(record []byte) ([]byte, error)
 // the State's shape appends one, raises Version and adds records of the version
 // before to testdata/records; none is ever changed or removed while a record of its
 // version may be alive (RunTTL).
-func upcasters() []upcaster { return []upcaster{oneToTwo} }
+func upcasters() []upcaster { return []upcaster{oneToTwo, twoToThree} }
 
 // upcast applies the chain from version v on.
 func upcast(record []byte, v int, chain []upcaster) ([]byte, error) {
@@ -107,3 +113,7 @@ func upcast(record []byte, v int, chain []upcaster) ([]byte, error) {
 // oneToTwo: version 2 only adds fields, and their absence means what it meant in
 // version 1: no order was given.
 func oneToTwo(record []byte) ([]byte, error) { return record, nil }
+
+// twoToThree: version 3 only adds fields, and their absence means that no hook, no
+// parser and no retry of a call is under way.
+func twoToThree(record []byte) ([]byte, error) { return record, nil }

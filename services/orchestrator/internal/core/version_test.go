@@ -29,7 +29,13 @@ func goOn() map[string][]string {
 		"tombstone": {`requested run_1 input="go"`, "cancelled"},
 		"completed": {"completed"},
 		"redriven":  {`tool.result run_1.1.0 ok 1 attempt=2 group=pay`, `model.result run_1.2.m text="Done."`, "completed"},
-		"answered":  {`tool.result run_1.1.1 ok 1 group=demo`, `model.result run_1.2.m text="Done."`, "completed"},
+		"opening":   {`% hooks run beforeRun=guard`, `tool.result run_1.0.h1 ok null group=hooks`, `model.result run_1.1.m text="Done."`, "completed"},
+		"hooking":   {`% hooks tool_charge beforeRun=guard`, `tool.result run_1.1.0h1 ok null group=hooks`, `tool.result run_1.1.0 ok 1 group=pay`, `tool.result run_1.1.1 ok 2 group=demo`, `model.result run_1.2.m text="Done."`, "completed"},
+		"waiting":   {`% tool tool_charge retry 3 500 2`, `timer`, `tool.result run_1.1.0 ok 1 attempt=2 group=pay`, `model.result run_1.2.m text="Done."`, "completed"},
+		"parse":     {`% output custom {"type":"array"}`, `tool.result run_1.1.p1 ok ["one"] group=scripts`, "completed"},
+		"closing": {`% hooks run onError=rescue afterRun=tag onSuspend=tell`, `tool.result run_1.2.h2 ok {"action":"recover","output":1} group=hooks`, `tool.result run_1.2.h3 ok null group=hooks`,
+			`tool.result run_1.1.h1 ok null group=hooks`, "completed"},
+		"answered": {`tool.result run_1.1.1 ok 1 group=demo`, `model.result run_1.2.m text="Done."`, "completed"},
 	}
 }
 
@@ -74,6 +80,10 @@ func continues(t *testing.T, record []byte, version int, events []string) {
 	}
 	last := len(events) - 1
 	for _, line := range events[:last] {
+		if setting, ok := strings.CutPrefix(line, "%"); ok {
+			m.set(t, strings.Fields(setting))
+			continue
+		}
 		e, err := m.parse(line)
 		if err != nil {
 			t.Fatal(err)
@@ -87,11 +97,12 @@ func continues(t *testing.T, record []byte, version int, events []string) {
 	}
 }
 
-// A record says version 2 only where something of version 2 is in it: what the
+// A record says a version only where something of it is in it: what the
 // release before can read, it may go on reading.
 func TestVersion_IsTheLowestThatHolds(t *testing.T) {
 	t.Parallel()
 	m := newMachine()
+	m.set(t, strings.Fields("tool tool_word_count retry 2 500 2"))
 	for _, step := range []struct {
 		event   string
 		version int
@@ -102,7 +113,11 @@ func TestVersion_IsTheLowestThatHolds(t *testing.T) {
 		{`model.result run_1.2.m calls=tool_charge{"title":"a"}`, 1},
 		{`order run_1.2.0 redrive by=ada started=run_1.2.0.1`, 2},
 		{`tool.result run_1.2.0 ok 1 attempt=2 group=pay`, 2},
-		{`model.result run_1.3.m text="Done."`, 2},
+		{`model.result run_1.3.m calls=tool_word_count{"path":"a"}`, 2},
+		{`tool.result run_1.3.0 error group=scripts error=TOOL_ERROR`, 3},
+		{`timer`, 2},
+		{`tool.result run_1.3.0 attempt=2 ok 1 group=scripts`, 2},
+		{`model.result run_1.4.m text="Done."`, 2},
 	} {
 		e, err := m.parse(step.event)
 		if err != nil {
@@ -166,8 +181,8 @@ func TestOrder_RedrivesOfWhatIsInFlightAreRemembered(t *testing.T) {
 func TestDecode_VersionsThatAreNone(t *testing.T) {
 	t.Parallel()
 	for record, code := range map[string]fault.Code{
-		`{"version":3,"decision":1}`:               fault.StateTooNew,
-		`{"decision":1,"version":3}`:               fault.StateTooNew,
+		`{"version":4,"decision":1}`:               fault.StateTooNew,
+		`{"decision":1,"version":4}`:               fault.StateTooNew,
 		`{"version":99999999999999999999,"run":1}`: fault.InternalError,
 		`{"version":"2"}`:                          fault.InternalError,
 		`{"version":1,`:                            fault.InternalError,

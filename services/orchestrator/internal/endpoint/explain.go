@@ -100,7 +100,7 @@ func (e *Endpoints) queues(ctx context.Context, f *explain.Facts, present []mesh
 	if f.Definition == nil {
 		return nil
 	}
-	provider := f.Definition.Model.Provider
+	provider := f.Definition.Queue()
 	return read(f.Providers, crumbs.StreamModelCalls, mesh.ProviderConsumer(provider), mesh.ServiceModels, provider)
 }
 
@@ -108,7 +108,7 @@ func (e *Endpoints) queues(ctx context.Context, f *explain.Facts, present []mesh
 func (e *Endpoints) attempts(ctx context.Context, f *explain.Facts, present []mesh.Presence) error {
 	s := f.State
 	if m := s.Model; m != nil && f.Definition != nil {
-		provider := f.Definition.Model.Provider
+		provider := f.Definition.Queue()
 		a, err := e.attempt(ctx, flight{attempt: m.Attempt, queue: provider, model: true}.flying(m.ID), present)
 		if err != nil {
 			return err
@@ -128,6 +128,23 @@ func (e *Endpoints) attempts(ctx context.Context, f *explain.Facts, present []me
 			return err
 		}
 		f.Attempts[c.ID.Attempt(c.Attempt)] = a
+	}
+	return e.errands(ctx, f, present)
+}
+
+// errands reads what is known of each hook and parser in flight.
+func (e *Endpoints) errands(ctx context.Context, f *explain.Facts, present []mesh.Presence) error {
+	for _, m := range core.Missions(core.Pinned{Tools: f.Tools}, f.State) {
+		if !m.RetryAt.IsZero() {
+			continue
+		}
+		group := m.Program.Group
+		a, err := e.attempt(ctx, flying{crumbs.StreamToolCalls, mesh.GroupConsumer(group), crumbs.ToolCallSubject(group, f.State.Run.ID),
+			crumbs.ToolResultSubject(group, m.ID, m.Attempt), crumbs.ToolClaim(group, m.ID, m.Attempt), m.ID, m.Attempt}, present)
+		if err != nil {
+			return err
+		}
+		f.Attempts[m.ID.Attempt(m.Attempt)] = a
 	}
 	return nil
 }

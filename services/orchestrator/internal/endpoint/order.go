@@ -278,13 +278,20 @@ func (e *Endpoints) inFlight(ctx context.Context, s core.State, o order) (flight
 		if err != nil {
 			return flight{}, err
 		}
-		return flight{attempt: m.Attempt, queue: d.Model.Provider, model: true}, nil
+		return flight{attempt: m.Attempt, queue: d.Queue(), model: true}, nil
+	}
+	if f, found, err := e.errandInFlight(ctx, s, o); found || err != nil {
+		return f, err
 	}
 	for _, c := range s.Calls {
 		if c.ID != o.call {
 			continue
 		}
 		switch {
+		case c.Phase == core.Hooking:
+			return flight{}, fault.New(fault.RedriveRefused, "call %s waits for its hook %s: `crumb explain %s` says more, and that one can be ordered about", o.call, c.Chain.ID, s.Run.ID)
+		case c.Phase == core.Waiting:
+			return flight{}, fault.New(fault.RedriveRefused, "call %s failed and is sent again by itself at %s", o.call, c.RetryAt.UTC().Format(time.RFC3339))
 		case c.Phase == core.Asking:
 			return flight{}, fault.New(fault.RedriveRefused, "call %s waits for a person: answer it with `crumb approvals`", o.call)
 		case c.Phase == core.Settled:
@@ -302,6 +309,29 @@ func (e *Endpoints) inFlight(ctx context.Context, s core.State, o order) (flight
 		return flight{attempt: c.Attempt, queue: tool.Group, once: !ok || tool.Effect == crumbs.EffectOnce, stopping: !c.Grace.IsZero()}, nil
 	}
 	return flight{}, settled("the run is at step %d and does not wait for it", s.Step)
+}
+
+// errandInFlight finds the hook or parser that an order is about.
+func (e *Endpoints) errandInFlight(ctx context.Context, s core.State, o order) (flight, bool, error) {
+	if s.Run.ToolSet == "" {
+		return flight{}, false, nil
+	}
+	set, err := e.Registry.ToolSet(ctx, s.Run.ToolSet)
+	if err != nil {
+		return flight{}, false, err
+	}
+	for _, m := range core.Missions(core.Pinned{Tools: set}, s) {
+		switch {
+		case m.ID != o.call:
+			continue
+		case !m.RetryAt.IsZero():
+			return flight{}, true, fault.New(fault.RedriveRefused, "call %s failed and is sent again by itself at %s", o.call, m.RetryAt.UTC().Format(time.RFC3339))
+		case o.attempt != 0 && o.attempt != m.Attempt:
+			return flight{}, true, fault.New(fault.CallSettled, "call %s: attempt %d is over, attempt %d is in flight", o.call, o.attempt, m.Attempt)
+		}
+		return flight{attempt: m.Attempt, queue: m.Program.Group, once: m.Program.Effect == crumbs.EffectOnce}, true, nil
+	}
+	return flight{}, false, nil
 }
 
 // revoke forbids the attempt to start. One that had started is left alone unless

@@ -121,9 +121,34 @@ func (f Facts) waits() []crumbs.RunWait {
 			out = append(out, f.person(c))
 		case core.Dispatched:
 			out = append(out, f.call(c))
+		case core.Waiting:
+			out = append(out, crumbs.RunWait{Kind: crumbs.WaitRetry, What: c.Leaf, CallID: c.ID, Attempt: c.Attempt + 1, Since: c.SentAt, Until: c.RetryAt,
+				Advice: fmt.Sprintf("attempt %d of %s is due in %s, as errorHandling.retry of the tool says; the last one failed with %s", c.Attempt+1, c.Leaf, span(c.RetryAt.Sub(f.Now)), c.Failed.Error.Code)})
 		}
 	}
+	for _, m := range core.Missions(core.Pinned{Tools: f.Tools}, s) {
+		out = append(out, f.errand(m))
+	}
 	return out
+}
+
+// errand is the wait for a hook or a parser.
+func (f Facts) errand(m core.Mission) crumbs.RunWait {
+	w := crumbs.RunWait{Kind: crumbs.WaitHook, What: m.What, CallID: m.ID, Attempt: m.Attempt, Since: m.SentAt, Until: m.Deadline, StartBefore: m.StartBefore, Queue: m.Program.Group}
+	if m.Parse {
+		w.Kind = crumbs.WaitParse
+	}
+	if !m.RetryAt.IsZero() {
+		w.Attempt, w.Until = m.Attempt+1, m.RetryAt
+		w.Advice = fmt.Sprintf("attempt %d of the hook %s is due in %s, as its own retry says", w.Attempt, m.What, span(m.RetryAt.Sub(f.Now)))
+		return w
+	}
+	start := fmt.Sprintf("crumb toolexec --group %s --dir DIR", w.Queue)
+	if !agent.OfProject(m.Program.Handler) {
+		start = "start your worker of group " + w.Queue
+	}
+	f.place(&w, f.Groups[w.Queue], "group", start)
+	return w
 }
 
 // lastAt is when a wait began that has no time of its own.
@@ -144,7 +169,7 @@ func (f Facts) modelName() string {
 func (f Facts) model(m *core.ModelCall) crumbs.RunWait {
 	w := crumbs.RunWait{Kind: crumbs.WaitModel, What: f.modelName(), CallID: m.ID, Attempt: m.Attempt, Since: m.SentAt, Until: m.Deadline, StartBefore: m.StartBefore}
 	if f.Definition != nil {
-		w.Queue = f.Definition.Model.Provider
+		w.Queue = f.Definition.Queue()
 	}
 	start := fmt.Sprintf("crumb modelgw --provider %s", w.Queue)
 	f.place(&w, f.Providers[w.Queue], "provider", start)

@@ -153,15 +153,19 @@ func (w *Worker) admit(ctx context.Context, in *incoming, event core.Event) (cor
 	if err := checkInput(pinned.Agent.InputSchema, input); err != nil {
 		return refuse(err)
 	}
-	if !w.registry.HasProvider(ctx, pinned.Agent.Model.Provider) {
-		return refuse(w.registry.UnknownProvider(ctx, pinned.Agent.Model.Provider))
-	}
 	set, hash, warnings, err := w.registry.Pin(ctx, pinned.Agent, revision, project)
 	if w.mayStart(ctx, err, time.Since(in.delivery.Stored)) {
 		return event, pinned, mesh.Retry(admissionAsk, err)
 	}
 	if err != nil {
 		return refuse(err)
+	}
+	if provider := pinned.Agent.Queue(); !w.registry.HasProvider(ctx, provider) {
+		unknown := w.registry.UnknownProvider(ctx, pinned.Agent.Model.Provider)
+		if len(set.Hooks.At(crumbs.HookOnError)) == 0 || fault.CodeOf(unknown) != fault.UnknownProvider {
+			return refuse(unknown)
+		}
+		req.Unserved = fault.From(unknown) // its hooks may recover
 	}
 	pinned.Tools = set
 	req.Run.Revision, req.Run.ToolSet, req.Warns = revision, hash, warnings
@@ -184,7 +188,8 @@ func (w *Worker) admit(ctx context.Context, in *incoming, event core.Event) (cor
 // moment any may, and for as long as somebody says that he starts it.
 func (w *Worker) mayStart(ctx context.Context, err error, waited time.Duration) bool {
 	f := fault.From(err)
-	if err == nil || f.Code != fault.ToolNotFound || waited >= startingWait {
+	missing := f.Code == fault.ToolNotFound || f.Code == fault.HookNotFound || f.Code == fault.ParserNotFound
+	if err == nil || !missing || waited >= startingWait {
 		return false
 	}
 	if waited < admissionWait {
