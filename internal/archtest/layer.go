@@ -124,6 +124,7 @@ var closed = []struct {
 	{"pkg/fault", nil, "the error type is a leaf"},
 	{"pkg/perm", []string{"pkg/fault"}, "who may call what is decided by a pure package"},
 	{"pkg/argument", []string{"pkg/fault"}, "arguments are filled, checked and hashed by a pure package"},
+	{"pkg/hook/rule", []string{"pkg/crumbs", "pkg/fault"}, "what follows a hook is decided by a pure package"},
 	{"pkg/secret", []string{"pkg/fault"}, "what is masked is decided by a pure package"},
 	{"pkg/telemetry", nil, "tracing knows nothing of runs"},
 	{"pkg/crumbs", []string{"pkg/fault", "schemas"}, "the wire contract is seen by everybody"},
@@ -134,7 +135,7 @@ var closed = []struct {
 	{"pkg/mesh", []string{"pkg/crumbs", "pkg/fault", "pkg/secret", "pkg/telemetry", "pkg/telemetry/instrument"}, "transport knows no runs"},
 	{"test/chaos/internal/check", nil, "the judge shares no code with the judged"},
 	{"internal/protocol", []string{"internal/protocol"}, "the models stand beside the code they check, not on it"},
-	{"services/orchestrator/internal/core", []string{"pkg/agent", "pkg/argument", "pkg/crumbs", "pkg/fault", "pkg/perm"}, "the run machine is pure"},
+	{"services/orchestrator/internal/core", []string{"pkg/agent", "pkg/argument", "pkg/crumbs", "pkg/fault", "pkg/hook/rule", "pkg/perm"}, "the run machine is pure"},
 }
 
 // Closed holds the packages that may import little, in their production files.

@@ -7,7 +7,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/argument"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
-	"github.com/crumbmesh/crumbmesh/pkg/hook"
+	"github.com/crumbmesh/crumbmesh/pkg/hook/rule"
 )
 
 // Chain is the hooks of one point while they are called one after the other, for
@@ -79,7 +79,7 @@ func (d *decision) next(c *Chain, call *Call, place int) {
 
 // answered takes the answer of the hook in flight.
 func (d *decision) answered(m *mission, result json.RawMessage) {
-	a, err := hook.Read(m.chain.Point, result)
+	a, err := rule.Read(m.chain.Point, result)
 	if err != nil {
 		d.hookFailed(m, fault.From(err))
 		return
@@ -118,7 +118,7 @@ func (d *decision) hookFailed(m *mission, cause *fault.Error) {
 	entry := hookOf(d.p, m.chain, m.call)
 	cause = ofHook(entry.Name, cause)
 	if r := entry.Retry; r != nil && m.Attempt < r.Attempts {
-		wait := hook.Rule{Attempts: r.Attempts, BackoffMs: r.BackoffMs, Multiplier: r.BackoffMultiplier}.Delay(m.Attempt, cause)
+		wait := rule.Retry{Attempts: r.Attempts, BackoffMs: r.BackoffMs, Multiplier: r.BackoffMultiplier}.Delay(m.Attempt, cause)
 		m.RetryAt, m.Deadline = d.now.Add(wait), crumbs.Time{}
 		return
 	}

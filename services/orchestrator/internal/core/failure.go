@@ -6,7 +6,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
-	"github.com/crumbmesh/crumbmesh/pkg/hook"
+	"github.com/crumbmesh/crumbmesh/pkg/hook/rule"
 )
 
 // Lapse is the last execution of a call, which failed.
@@ -33,11 +33,11 @@ type Closing struct {
 	said string // text of a message that is not kept here
 }
 
-func retryRule(r *agent.Retry) *hook.Rule {
+func retryOf(r *agent.Retry) *rule.Retry {
 	if r == nil {
 		return nil
 	}
-	return &hook.Rule{Attempts: r.Attempts, BackoffMs: r.BackoffMs, Multiplier: r.BackoffMultiplier}
+	return &rule.Retry{Attempts: r.Attempts, BackoffMs: r.BackoffMs, Multiplier: r.BackoffMultiplier}
 }
 
 // modelFailed takes a failed model attempt; the onError hooks of the run and
@@ -63,7 +63,7 @@ func (d *decision) attemptFailed(c *Closing) {
 // resolve decides what follows the failed model attempt.
 func (d *decision) resolve(a crumbs.HookAnswer) {
 	c := d.s.Closing
-	v := hook.Resolve(hook.Failure{Cause: c.Error, Attempt: c.Attempt, Rule: retryRule(d.p.Agent.ErrorHandling.Retry), Repeated: d.s.Repeated}, a)
+	v := rule.Resolve(rule.Failure{Cause: c.Error, Attempt: c.Attempt, Retry: retryOf(d.p.Agent.ErrorHandling.Retry), Repeated: d.s.Repeated}, a)
 	switch {
 	case v.Again:
 		at := d.now.Add(v.Delay)
@@ -131,7 +131,7 @@ func (d *decision) callFailed(c *Call, tool *agent.Entry, cause *fault.Error, r 
 
 // resolveCall decides what follows a failed execution of a call.
 func (d *decision) resolveCall(c *Call, tool *agent.Entry, a crumbs.HookAnswer, name string) {
-	v := hook.Resolve(hook.Failure{Cause: c.Failed.Error, Attempt: c.Attempt, Rule: retryRule(tool.Retry), Repeated: c.Repeated}, a)
+	v := rule.Resolve(rule.Failure{Cause: c.Failed.Error, Attempt: c.Attempt, Retry: retryOf(tool.Retry), Repeated: c.Repeated}, a)
 	switch {
 	case v.Again:
 		c.Repeated = a.Action == crumbs.HookRetry || c.Repeated

@@ -1,10 +1,7 @@
-// Package hook is the one hook chain and retry rule that every scope uses.
+// Package rule is the one hook chain and retry rule that every scope uses: what an
+// answer of a hook means at its point, and what follows a failure. It is pure.
 //
-// The pure part, Read and Resolve, is what the orchestrator decides with: what an
-// answer of a hook means at its point, and what follows a failure. The rest is for
-// authors: Register declares hooks in Go that a worker serves beside its tools.
-//
-// Rules (seeds/bread-agents, "Hooks"):
+// The rules (seeds/bread-agents, "Hooks"):
 //
 //   - beforeRun: each hook gets the input that the one before it left; the first
 //     short circuit ends the chain, and afterRun still runs.
@@ -14,4 +11,4 @@
 //   - onSuspend: every hook runs, in order, and decides nothing.
 //   - A hook that fails ends what it was called for, and enters no onError. One
 //     that is advisory is told about and passed over.
-package hook
+package rule

@@ -1,4 +1,4 @@
-package hook
+package rule
 
 import (
 	"bytes"
@@ -67,8 +67,8 @@ func fits(point string, a crumbs.HookAnswer) error {
 	return fault.New(fault.HookError, "a hook at %s answers null or: %s; got the action %q", point, want, a.Action)
 }
 
-// Rule is errorHandling.retry of what failed.
-type Rule struct {
+// Retry is errorHandling.retry of what failed.
+type Retry struct {
 	Attempts   int // executions in all; 0 and 1 mean one
 	BackoffMs  int64
 	Multiplier float64
@@ -77,7 +77,7 @@ type Rule struct {
 // Delay is the wait after the n-th failed execution (from 1): BackoffMs times
 // Multiplier to the power n-1, not less than what the failure asks for, at most
 // DelayMax.
-func (r Rule) Delay(n int, cause *fault.Error) time.Duration {
+func (r Retry) Delay(n int, cause *fault.Error) time.Duration {
 	wait := float64(r.BackoffMs)
 	for range n - 1 {
 		wait *= r.Multiplier
@@ -91,9 +91,9 @@ func (r Rule) Delay(n int, cause *fault.Error) time.Duration {
 // Failure is an execution that failed, and what is known of those before it.
 type Failure struct {
 	Cause    *fault.Error
-	Attempt  int   // number of the execution, from 1
-	Rule     *Rule // nil when none is configured
-	Repeated bool  // a hook asked for a retry before, and no rule is configured
+	Attempt  int    // number of the execution, from 1
+	Retry    *Retry // nil when none is configured
+	Repeated bool   // a hook asked for a retry before, and no rule is configured
 }
 
 // Verdict is what follows a failure: exactly one of the three.
@@ -112,14 +112,14 @@ type Verdict struct {
 func Resolve(f Failure, a crumbs.HookAnswer) Verdict {
 	last := Verdict{Fail: f.Cause}
 	switch {
-	case f.Rule != nil && f.Attempt >= f.Rule.Attempts:
+	case f.Retry != nil && f.Attempt >= f.Retry.Attempts:
 		return last
 	case a.Action == crumbs.HookRecover:
 		return Verdict{Recover: a.Output}
 	case a.Action == crumbs.HookFail:
 		return Verdict{Fail: a.Error}
-	case f.Rule != nil:
-		return Verdict{Again: true, Delay: f.Rule.Delay(f.Attempt, f.Cause)}
+	case f.Retry != nil:
+		return Verdict{Again: true, Delay: f.Retry.Delay(f.Attempt, f.Cause)}
 	case a.Action == crumbs.HookRetry && !f.Repeated:
 		return Verdict{Again: true}
 	}
