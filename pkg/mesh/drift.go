@@ -11,11 +11,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Drift is a stream, bucket or consumer that is not as this release makes it.
+// Drift is a stream, bucket or consumer that is not as this release makes it, or a
+// stream that is not whole on each of its servers.
 type Drift struct {
 	What    string   // stream INBOX, consumer events of INBOX
 	Missing bool     // else Differs says in what
 	Differs []string // "ack wait is 30s, expected 4s"
+	Behind  string   // which of its replicas does not have what the others have, "replica b is behind"
 }
 
 // Drift compares what is there with what Settings (after Adopt: the sizes and ages
@@ -24,9 +26,10 @@ func (c *Conn) Drift(ctx context.Context, t Topology) ([]Drift, error) {
 	var out []Drift
 	note := func(what string, missing bool, differs []string) {
 		if missing || len(differs) > 0 {
-			out = append(out, Drift{what, missing, differs})
+			out = append(out, Drift{What: what, Missing: missing, Differs: differs})
 		}
 	}
+	var all []jetstream.Stream
 	for _, want := range c.Settings.streams() {
 		s, err := c.JS.Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -37,6 +40,7 @@ func (c *Conn) Drift(ctx context.Context, t Topology) ([]Drift, error) {
 			return nil, unavailable(err, "stream "+want.Name)
 		}
 		note("stream "+want.Name, false, streamDiffers(want, s.CachedInfo().Config))
+		all = append(all, s)
 	}
 	for _, spec := range c.Settings.consumers(t) {
 		what := fmt.Sprintf("consumer %s of %s", spec.cfg.Durable, spec.stream)
@@ -50,7 +54,38 @@ func (c *Conn) Drift(ctx context.Context, t Topology) ([]Drift, error) {
 		}
 		note(what, false, consumerDiffers(spec.cfg, have.CachedInfo().Config))
 	}
-	return out, nil
+	late, err := stillBehind(ctx, all)
+	return append(out, late...), err
+}
+
+// behindLooks is how often a replica must be behind to be said to be: for a moment one
+// is with each message.
+const behindLooks = 5
+
+func stillBehind(ctx context.Context, all []jetstream.Stream) (late []Drift, err error) {
+	for look := 1; ; look++ {
+		late = nil
+		var again []jetstream.Stream
+		for _, s := range all {
+			if why := behind(s.CachedInfo()); why != "" {
+				again, late = append(again, s), append(late, Drift{What: "stream " + s.CachedInfo().Config.Name, Behind: why})
+			}
+		}
+		if all = again; len(all) == 0 || look == behindLooks {
+			return late, nil
+		}
+		if err := sleep(ctx, settlePoll); err != nil {
+			return nil, err
+		}
+		for _, s := range all {
+			limited, cancel := bounded(ctx, requestTimeout)
+			_, err := s.Info(limited) // what is cached is then new
+			cancel()
+			if err != nil {
+				return nil, unavailable(err, "stream "+s.CachedInfo().Config.Name)
+			}
+		}
+	}
 }
 
 // differ is one comparison.

@@ -79,8 +79,9 @@ func (c FollowConfig) filters() (stored, live string) {
 // The last pair has the error, if there is one: CRUMBS_EXPIRED when crumbs above
 // After are older than the stream keeps (`firstSeq` in its context is the first
 // that is there), INVALID_INPUT or INVALID_NAME for a config that makes no sense,
-// TOPOLOGY_MISSING, UNAVAILABLE when NATS does not answer at the start or the
-// connection is closed, or the error of ctx. Ending ctx ends only the reading.
+// TOPOLOGY_MISSING, UNAVAILABLE when NATS does not answer at the start, the
+// connection is closed, or the replicas that answer lack crumbs that their leader has,
+// or the error of ctx. Ending ctx ends only the reading.
 func Follow(ctx context.Context, conn *mesh.Conn, cfg FollowConfig) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		if err := cfg.check(); err != nil {
@@ -89,16 +90,16 @@ func Follow(ctx context.Context, conn *mesh.Conn, cfg FollowConfig) iter.Seq2[It
 		}
 		reading, stop := context.WithCancel(ctx)
 		defer stop()
-		f := &follower{cfg: cfg, runs: map[crumbs.RunID]*merge{}, yield: yield, crumbs: make(chan arrival)}
 		from := start{since: cfg.Since, newOnly: cfg.All && cfg.Since.IsZero()}
 		stored, live := cfg.filters()
-		go (&reader{conn: conn, stream: crumbs.StreamCrumbs, filter: stored, start: from}).read(reading, f.crumbs)
+		f := &follower{cfg: cfg, runs: map[crumbs.RunID]*merge{}, yield: yield, log: &leaderLog{conn: conn, filter: stored, start: from}}
+		f.begin(reading, 0)
 		f.live.caught = !cfg.Deltas
 		if cfg.Deltas {
 			f.deltas = make(chan arrival)
 			go (&reader{conn: conn, stream: crumbs.StreamDeltas, filter: live, start: from, lossy: true}).read(reading, f.deltas)
 		}
-		if err := f.run(ctx); err != nil {
+		if err := f.run(reading); err != nil {
 			yield(Item{}, err)
 		}
 	}
@@ -111,6 +112,10 @@ type follower struct {
 	crumbs chan arrival
 	deltas chan arrival // nil without Deltas
 
+	log     crumbLog
+	stop    context.CancelFunc // of the reading of crumbs
+	at      uint64             // stream sequence of the last crumb that was taken
+	gaps    int                // readings in a row that lacked the same crumbs
 	live    tide
 	runs    map[crumbs.RunID]*merge
 	holding []*merge       // those that may go on by themselves, oldest first
@@ -131,6 +136,9 @@ func (f *follower) run(ctx context.Context) error {
 			err = ctx.Err()
 		case a := <-fromCrumbs:
 			err = f.arrived(a)
+			if fault.CodeOf(err) == fault.CrumbsExpired {
+				err = f.doubt(ctx, a, err)
+			}
 		case a := <-fromDeltas:
 			err = f.arrived(a)
 		case <-timer:
@@ -206,6 +214,7 @@ func (f *follower) arrivedCrumb(a arrival) error {
 	if err := m.crumb(a.item, f.now()); err != nil {
 		return err
 	}
+	f.at, f.gaps = a.at, 0
 	f.pass(m)
 	return nil
 }

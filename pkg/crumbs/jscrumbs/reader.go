@@ -48,6 +48,7 @@ type start struct {
 type arrival struct {
 	item    Item
 	run     crumbs.RunID
+	at      uint64 // its stream sequence
 	opened  bool   // no item: reading deltas begins
 	pending uint64 // messages stored that come after it
 	err     error
@@ -123,8 +124,10 @@ func (r *reader) session(ctx context.Context, out chan<- arrival) error {
 			return err
 		case err != nil:
 			r.conn.Log.Debug("delta skipped", "subject", msg.Subject(), "error", err)
-		case !send(ctx, out, a):
-			return ctx.Err()
+		default:
+			if a.at = meta.Sequence.Stream; !send(ctx, out, a) {
+				return ctx.Err()
+			}
 		}
 		r.next = meta.Sequence.Stream + 1
 	}

@@ -112,8 +112,10 @@ func (r *reader) pass(ctx context.Context, m *mesh.Stored, out chan<- arrival) e
 		return err
 	case err != nil:
 		r.conn.Log.Debug("delta skipped", "subject", m.Subject, "error", err)
-	case !send(ctx, out, a):
-		return ctx.Err()
+	default:
+		if a.at = m.Sequence; !send(ctx, out, a) {
+			return ctx.Err()
+		}
 	}
 	return nil
 }

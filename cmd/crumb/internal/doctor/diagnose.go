@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -142,13 +143,22 @@ func (d *diagnosis) topology() {
 		d.add(CheckTopology, Broken, "there is no mesh on this server: none of its streams is there", "what is sent there is refused; but a mesh that had no accounts until now is still in the account $G, and a new one would be a second, empty one", "a new mesh: crumb init. One that got accounts: do not; restore it into them (docs/operations.md, \"Accounts for a mesh that has none\")")
 		return
 	}
+	late := map[string][]string{} // streams by what is behind of them
 	for _, one := range d.Drift {
+		if one.Behind != "" {
+			late[one.Behind] = append(late[one.Behind], strings.TrimPrefix(one.What, "stream "))
+			continue
+		}
 		if one.Missing {
 			d.add(CheckTopology, Broken, one.What+" is missing", missingMeans(one.What), repair(one.What))
 			continue
 		}
 		d.add(CheckTopology, Warning, fmt.Sprintf("%s is not as this release makes it: %s", one.What, strings.Join(one.Differs, "; ")),
 			"somebody changed it by hand, or another release made it", repair(one.What))
+	}
+	for _, why := range slices.Sorted(maps.Keys(late)) {
+		d.add(CheckTopology, Warning, why+": "+strings.Join(late[why], ", "), "readers that it answers may not see what is stored, and the loss of one more server may stop or lose the stream; after a start or a restore that is usual for a moment",
+			"crumb doctor, again in a minute; then look at that server, or why the stream has no leader: nats stream info "+late[why][0])
 	}
 	for _, s := range d.Streams {
 		if s.Name == crumbs.StreamInbox && d.Server.Cluster != "" && s.Replicas < 2 {

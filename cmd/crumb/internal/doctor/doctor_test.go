@@ -256,6 +256,9 @@ func TestDiagnose_Facts(t *testing.T) {
 			f.Drift = []mesh.Drift{{What: "stream INBOX", Missing: true}}
 		}, CheckTopology, Broken, []string{"no mesh"}},
 		"no JetStream": {func(f *Facts) { f.Server.JetStream = false }, CheckJetStream, Broken, []string{"not enabled"}},
+		"behind": {func(f *Facts) {
+			f.Drift = []mesh.Drift{{What: "stream CRUMBS", Behind: "replica nats-2 is behind"}, {What: "stream INBOX", Behind: "replica nats-2 is behind"}}
+		}, CheckTopology, Warning, []string{"replica nats-2 is behind: CRUMBS, INBOX"}},
 		"one replica":  {func(f *Facts) { f.Server.Cluster = "c"; f.Streams = []mesh.StreamState{{Name: "INBOX", Replicas: 1}} }, CheckTopology, Warning, []string{"one replica"}},
 		"full INBOX":   {func(f *Facts) { f.Streams = []mesh.StreamState{{Name: "INBOX", Bytes: 9 << 20, Limit: 10 << 20}} }, CheckStorage, Broken, []string{"INBOX holds 9 MiB of 10"}},
 		"full queue":   {func(f *Facts) { f.Streams = []mesh.StreamState{{Name: "TOOLCALLS", Bytes: 9 << 20, Limit: 10 << 20}} }, CheckStorage, Warning, []string{"TOOLCALLS"}},
