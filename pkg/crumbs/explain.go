@@ -64,6 +64,21 @@ type RunWait struct {
 	Prompt      string `json:"prompt,omitempty"` // of a question
 	Advice      string `json:"advice"`
 	Command     string `json:"command,omitempty"`
+
+	// Decided is the answer to a question, when there is one that the run has not
+	// applied.
+	Decided *RunDecided `json:"decided,omitempty"`
+}
+
+// RunDecided is an answer that is recorded and not applied.
+type RunDecided struct {
+	Outcome string    `json:"outcome"` // approve, reject or answer
+	By      Principal `json:"by"`
+	At      Time      `json:"at"`
+	KeyID   string    `json:"kid"`               // of the key that signed it
+	Refused string    `json:"refused,omitempty"` // why no run applies it
+
+	Untrusted bool `json:"untrusted,omitempty"` // refused for its key; else the signature is wrong
 }
 
 // RunLimits are what bounds a run, and how much of it is used.

@@ -13,6 +13,25 @@ type MeshView struct {
 	Workers   []MeshWorker `json:"workers"`
 	Queues    []MeshQueue  `json:"queues"`
 	Dead      MeshDead     `json:"dead"`
+	Signer    *MeshSigner  `json:"signer,omitempty"`  // absent while no approvals service has run
+	Refused   []MeshAnswer `json:"refused,omitempty"` // answers whose runs go on waiting
+}
+
+// MeshSigner is the key that decisions are signed with.
+type MeshSigner struct {
+	KeyID     string `json:"kid"`
+	Public    string `json:"public"`
+	Since     Time   `json:"since"`
+	Untrusted bool   `json:"untrusted,omitempty"` // by the orchestrator that answers
+}
+
+// MeshAnswer is an answer to a question that is recorded and refused, as the
+// orchestrator that says so does not believe its signature.
+type MeshAnswer struct {
+	CheckpointID CheckpointID `json:"checkpointId"`
+	RunID        RunID        `json:"runId"`
+	KeyID        string       `json:"kid"`                 // of the key that signed it
+	Untrusted    bool         `json:"untrusted,omitempty"` // else the signature is wrong
 }
 
 // MeshTools are the tools of one group: what kind of worker it needs, and what is

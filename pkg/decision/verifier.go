@@ -13,6 +13,9 @@ import (
 // KeysMax bounds the keys of one Verifier.
 const KeysMax = 64
 
+// contextTrusted names the trusted kids in the Context of an error.
+const contextTrusted = "trusted"
+
 // sigPadding may follow a signature of another writer (schemas/); ours have none.
 const sigPadding = "=="
 
@@ -47,7 +50,7 @@ func (v *Verifier) Verify(d crumbs.Decision) error {
 	key, ok := v.keys[d.KeyID]
 	if !ok {
 		return fault.New(fault.DecisionInvalid, "unknown key: the decision on %s is signed by key %q, expected one of %s; trust its public key or discard the decision",
-			d.CheckpointID, d.KeyID, strings.Join(v.IDs(), ", ")).With("kid", d.KeyID).With("trusted", v.IDs())
+			d.CheckpointID, d.KeyID, strings.Join(v.IDs(), ", ")).With("kid", d.KeyID).With(contextTrusted, v.IDs())
 	}
 	text, err := payload(d)
 	if err != nil {
@@ -58,4 +61,11 @@ func (v *Verifier) Verify(d crumbs.Decision) error {
 		return fault.New(fault.DecisionInvalid, "bad signature: the decision on %s is not what key %s signed; it was changed or forged", d.CheckpointID, d.KeyID).With("kid", d.KeyID)
 	}
 	return nil
+}
+
+// Untrusted reports whether an error of Verify says that the key is not trusted; else
+// its signature is wrong.
+func Untrusted(err error) bool {
+	_, unknown := fault.From(err).Context[contextTrusted]
+	return unknown
 }

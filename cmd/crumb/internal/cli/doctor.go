@@ -14,7 +14,7 @@ type doctorCommand struct{}
 
 // Help says what the flags do not.
 func (doctorCommand) Help() string {
-	return "Looks at the server, streams, consumers, services, workers, clocks, permissions and dead letters, and says of each fault what mends it. It changes nothing. Exit status 0: healthy, perhaps with warnings and hints; 1: something is broken. Commands are completed with the flags that reach this mesh; with --json they are plain."
+	return "Looks at the server, streams, consumers, services, workers, clocks, permissions, answers and dead letters, and says of each fault what mends it. It changes nothing. Exit status 0: healthy, perhaps with warnings and hints; 1: something is broken. Commands are completed with the flags that reach this mesh; with --json they are plain."
 }
 
 // diagnosis is what `crumb doctor --json` prints.

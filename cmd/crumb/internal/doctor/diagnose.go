@@ -44,12 +44,13 @@ const (
 	CheckVersions  = "versions"
 	CheckClocks    = "clocks"
 	CheckAccess    = "access"
+	CheckAnswers   = "answers"
 	CheckDead      = "dead letters"
 )
 
 // Checks lists all of them.
 func Checks() []string {
-	return []string{CheckServer, CheckJetStream, CheckTopology, CheckStorage, CheckServices, CheckConsumers, CheckWorkers, CheckVersions, CheckClocks, CheckAccess, CheckDead}
+	return []string{CheckServer, CheckJetStream, CheckTopology, CheckStorage, CheckServices, CheckConsumers, CheckWorkers, CheckVersions, CheckClocks, CheckAccess, CheckAnswers, CheckDead}
 }
 
 // Thresholds.
@@ -78,6 +79,7 @@ func Diagnose(f Facts) []Finding {
 	d.versions()
 	d.clocks()
 	d.access()
+	d.answers()
 	d.dead()
 	return d.found
 }
@@ -436,6 +438,40 @@ func (d *diagnosis) access() {
 	}
 	for _, w := range d.View.Workers {
 		refused("worker "+w.Worker, w.Violations)
+	}
+}
+
+// answersNamed bounds the questions that one finding names.
+const answersNamed = 5
+
+// answers says which answers of people are not believed, and before there is one that
+// the next would not be.
+func (d *diagnosis) answers() {
+	if d.View == nil {
+		d.add(CheckAnswers, Hint, "not checked", "the orchestrator verifies them for this command", "crumb orchestrator")
+		return
+	}
+	const trust = "put it into CRUMB_APPROVALS_PUBKEY (--approvals-pubkey) of every orchestrator and worker, and restart them"
+	if s := d.View.Signer; s != nil && s.Untrusted {
+		d.add(CheckAnswers, Broken, fmt.Sprintf("the orchestrator does not trust the key that answers are signed with: kid %s, public key %s, since %s", s.KeyID, s.Public, s.Since.UTC().Format(time.RFC3339)),
+			"what people answer is refused, and the runs go on waiting; if that key is not yours, see who runs the approvals service", trust)
+	}
+	of := map[string][]string{} // questions by what is wrong
+	for _, a := range d.View.Refused {
+		what := "not what key " + a.KeyID + " signed: changed or forged"
+		if a.Untrusted {
+			what = "signed with a key that nobody here trusts (kid " + a.KeyID + ")"
+		}
+		of[what] = append(of[what], string(a.CheckpointID))
+	}
+	for _, what := range slices.Sorted(maps.Keys(of)) {
+		all := of[what]
+		named := strings.Join(all[:min(len(all), answersNamed)], ", ")
+		if len(all) > answersNamed {
+			named += ", …"
+		}
+		d.add(CheckAnswers, Broken, fmt.Sprintf("%d questions are decided, %s: %s", len(all), what, named),
+			"they are not applied, and their runs go on waiting, until they expire", "crumb explain "+string(crumbs.CheckpointID(all[0]).Run()))
 	}
 }
 

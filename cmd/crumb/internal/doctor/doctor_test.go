@@ -18,10 +18,12 @@ import (
 	"github.com/crumbmesh/crumbmesh/internal/meshtest"
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/access"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
+	"github.com/crumbmesh/crumbmesh/services/approvals"
 )
 
 const group = "demo"
@@ -286,7 +288,18 @@ func TestDiagnose_Facts(t *testing.T) {
 		}, CheckClocks, Warning, []string{"worker w is 5s ahead"}},
 		"refused service": {func(f *Facts) { f.Pings[1].Violations = 4 }, CheckAccess, Broken, []string{"orchestrator 4"}},
 		"refused worker":  {func(f *Facts) { f.View.Workers = []crumbs.MeshWorker{{Worker: "w", Version: "1.0.0", Violations: 2}} }, CheckAccess, Broken, []string{"worker w 2"}},
-		"unread":          {func(f *Facts) { f.Unread = []Unread{{"consumers", fault.New(fault.Unavailable, "no leader")}} }, CheckTopology, Broken, []string{"consumers cannot be read", "no leader"}},
+		"a key nobody trusts": {func(f *Facts) {
+			f.View.Signer = &crumbs.MeshSigner{KeyID: "0011", Public: "PUB", Since: crumbs.At(now), Untrusted: true}
+		}, CheckAnswers, Broken, []string{"0011", "PUB"}},
+		"answers nobody believes": {func(f *Facts) {
+			for i := range 7 {
+				f.View.Refused = append(f.View.Refused, crumbs.MeshAnswer{CheckpointID: crumbs.ToolCallID("run_1", 1, i), RunID: "run_1", KeyID: "0011", Untrusted: true})
+			}
+		}, CheckAnswers, Broken, []string{"7 questions are decided, signed with a key that nobody here trusts (kid 0011)", "run_1.1.4, …"}},
+		"a forged answer": {func(f *Facts) {
+			f.View.Refused = []crumbs.MeshAnswer{{CheckpointID: "run_1.1.0", RunID: "run_1", KeyID: "0011"}}
+		}, CheckAnswers, Broken, []string{"1 questions", "not what key 0011 signed"}},
+		"unread": {func(f *Facts) { f.Unread = []Unread{{"consumers", fault.New(fault.Unavailable, "no leader")}} }, CheckTopology, Broken, []string{"consumers cannot be read", "no leader"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -372,6 +385,30 @@ func TestDoctor_AsTheOperatorsRole(t *testing.T) {
 	}
 	wants(t, Diagnose(all), CheckTopology, Broken, "crumb init", "consumer group_demo", "missing")
 	for name, c := range map[string]*mesh.Conn{"the operator": operator, "the orchestrator": orchestrator.Conn} {
+		if n := c.Violations(); n != 0 {
+			t.Errorf("NATS refused %s %d operations: %v", name, n, c.Health())
+		}
+	}
+}
+
+// A mesh whose orchestrator does not believe the key of its approvals service is broken
+// before anybody answers, and the doctor, as the operator's role, names the key.
+func TestDoctor_KeyThatNobodyTrusts(t *testing.T) {
+	t.Parallel()
+	m := meshtest.StartGuarded(t, []string{group}, []string{"script"})
+	f := fleet.New(t, m)
+	orchestrator := f.Orchestrator()
+	f.Gateway()
+	f.Tools(group, lookup())
+	key := decision.NewKey()
+	desk := f.Approvals(func(c *approvals.Config) { c.Key = key })
+	f.Apply([]string{group}, clerk())
+	all, err := Examine(t.Context(), m.ConnectAs(access.RoleOperator))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants(t, Diagnose(all), CheckAnswers, Broken, "put it into CRUMB_APPROVALS_PUBKEY", "kid "+key.ID(), key.Public())
+	for name, c := range map[string]*mesh.Conn{"approvals": desk.Conn, "the orchestrator": orchestrator.Conn} {
 		if n := c.Violations(); n != 0 {
 			t.Errorf("NATS refused %s %d operations: %v", name, n, c.Health())
 		}

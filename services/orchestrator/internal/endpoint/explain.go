@@ -26,7 +26,7 @@ func (e *Endpoints) explain(ctx context.Context, body json.RawMessage) (any, err
 	if err != nil {
 		return nil, err
 	}
-	f := explain.Facts{State: s, View: row(s), Now: time.Now(), Attempts: map[string]explain.Attempt{}, Groups: map[string]explain.Queue{}, Providers: map[string]explain.Queue{}}
+	f := explain.Facts{State: s, View: row(s), Now: time.Now(), Attempts: map[string]explain.Attempt{}, Groups: map[string]explain.Queue{}, Providers: map[string]explain.Queue{}, Decided: map[crumbs.CheckpointID]crumbs.RunDecided{}}
 	if err := e.pinned(ctx, &f); err != nil {
 		return nil, err
 	}
@@ -50,6 +50,9 @@ func (e *Endpoints) explain(ctx context.Context, body json.RawMessage) (any, err
 		return nil, err
 	}
 	if err := e.full(ctx, &f); err != nil {
+		return nil, err
+	}
+	if err := e.answers(ctx, &f); err != nil {
 		return nil, err
 	}
 	return explain.Run(f), nil

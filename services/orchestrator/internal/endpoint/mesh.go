@@ -58,7 +58,15 @@ func (e *Endpoints) mesh(ctx context.Context, _ json.RawMessage) (any, error) {
 			v.Queues = append(v.Queues, crumbs.MeshQueue{Stream: l.Stream, Consumer: l.Consumer, Subject: o.Subject, Sequence: o.Sequence, Stored: crumbs.At(o.Stored)})
 		}
 	}
-	return v, e.given(ctx, &v.Dead)
+	decisions, err := e.given(ctx, &v.Dead)
+	if err != nil {
+		return nil, err
+	}
+	if v.Signer, err = e.signer(ctx); err != nil {
+		return nil, err
+	}
+	v.Refused, err = e.refused(ctx, decisions)
+	return v, err
 }
 
 // count adds an agent's tools to those of their groups. An exec tool that a worker's
@@ -84,12 +92,14 @@ func (e *Endpoints) count(all map[string]crumbs.MeshTools, tools []agent.Tool) {
 }
 
 // given counts what was given up, and what of it is open: nothing was done about it,
-// or only an edit. It looks at the last DeadScanMax letters and notes.
-func (e *Endpoints) given(ctx context.Context, d *crumbs.MeshDead) error {
+// or only an edit. It looks at the last DeadScanMax letters and notes, and returns the
+// letters of the decisions among them that were not believed: of each the last.
+func (e *Endpoints) given(ctx context.Context, d *crumbs.MeshDead) (decisions map[crumbs.CheckpointID]uint64, err error) {
 	last, err := e.Conn.LastSequence(ctx, crumbs.StreamDead)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	decisions = map[crumbs.CheckpointID]uint64{}
 	from := uint64(1)
 	if last >= mesh.DeadScanMax {
 		from = last - mesh.DeadScanMax + 1
@@ -99,6 +109,9 @@ func (e *Endpoints) given(ctx context.Context, d *crumbs.MeshDead) error {
 		if crumbs.IsDeadLetter(s.Subject) {
 			d.Letters++
 			open[s.Subject] = s.Time
+			if id := decidedIn(s.Header); id != "" {
+				decisions[id] = s.Sequence
+			}
 			return
 		}
 		if act := s.Header.Get(crumbs.DeadAct); act != crumbs.ActEdit {
@@ -106,7 +119,7 @@ func (e *Endpoints) given(ctx context.Context, d *crumbs.MeshDead) error {
 		}
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d.Open = uint64(len(open))
 	for _, at := range open {
@@ -114,5 +127,5 @@ func (e *Endpoints) given(ctx context.Context, d *crumbs.MeshDead) error {
 			d.Newest = crumbs.At(at)
 		}
 	}
-	return nil
+	return decisions, nil
 }

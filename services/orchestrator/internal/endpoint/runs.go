@@ -37,7 +37,8 @@ const source = "orchestrator"
 type Endpoints struct {
 	Conn     *mesh.Conn
 	Registry *registry.Registry
-	Full     func() error // QUEUE_FULL while the mesh takes no new runs; nil: it always does
+	Verify   func(crumbs.Decision) error // as the run machine verifies decisions; nil: all are believed
+	Full     func() error                // QUEUE_FULL while the mesh takes no new runs; nil: it always does
 }
 
 // Serve registers the micro services and returns a func that stops them, all at once:

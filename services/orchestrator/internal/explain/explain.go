@@ -8,6 +8,7 @@ import (
 
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/pkg/perm"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
 )
@@ -41,6 +42,8 @@ type Facts struct {
 	Attempts   map[string]Attempt // by `<call>.<attempt>`
 	Groups     map[string]Queue
 	Providers  map[string]Queue
+	Decided    map[crumbs.CheckpointID]crumbs.RunDecided // what was answered and not applied
+	Signer     decision.Signer                           // whose key signs; zero when that is not known
 	Last       *crumbs.RunLastError
 	Unsent     int
 	Full       map[string]Full // streams of calls that take no more, by name
@@ -93,11 +96,11 @@ func (f Facts) sum(waits []crumbs.RunWait) (advice, command string) {
 // urgency orders waits: what nobody works on before what somebody does.
 func urgency(w crumbs.RunWait) int {
 	switch {
-	case w.Place == crumbs.PlaceNowhere, w.Place == crumbs.PlaceOrphan, w.Place == crumbs.PlaceFull:
+	case w.Place == crumbs.PlaceNowhere, w.Place == crumbs.PlaceOrphan, w.Place == crumbs.PlaceFull, w.Decided != nil && w.Decided.Refused != "":
 		return 0
 	case w.Place == crumbs.PlaceQueue && w.Workers == 0:
 		return 1
-	case w.Kind == crumbs.WaitPerson:
+	case w.Kind == crumbs.WaitPerson && w.Decided == nil:
 		return 2
 	case w.Place == crumbs.PlaceQueue:
 		return 3
@@ -270,6 +273,11 @@ func (f Facts) person(c core.Call) crumbs.RunWait {
 	if e := f.entry(c.Leaf); e != nil && e.Human != nil {
 		w.Prompt = e.Human.Prompt
 	}
+	if d, ok := f.Decided[c.ID]; ok {
+		w.Decided = &d
+		w.Advice, w.Command = f.decided(c, d)
+		return w
+	}
 	verb, command := "approve", "crumb approvals approve "+string(c.ID)
 	if c.Question.Kind != crumbs.KindApproval {
 		verb, command = "answer", "crumb approvals answer "+string(c.ID)+" VALUE"
@@ -277,6 +285,25 @@ func (f Facts) person(c core.Call) crumbs.RunWait {
 	w.Advice = fmt.Sprintf("%s waits for a person for %s, until %s: look at it with `crumb approvals show %s`, then %s or reject it", c.Leaf, span(f.Now.Sub(w.Since.Time)), clock(w.Until), c.ID, verb)
 	w.Command = command
 	return w
+}
+
+// decided says what becomes of an answer that the run has not applied.
+func (f Facts) decided(c core.Call, d crumbs.RunDecided) (advice, command string) {
+	said := fmt.Sprintf("%s was decided (%s, by %s of %s, %s ago)", c.Leaf, d.Outcome, d.By.Subject, d.By.Issuer, span(f.Now.Sub(d.At.Time)))
+	run := f.State.Run.ID
+	if d.Refused == "" {
+		return said + ", and the answer is on its way to the run: an orchestrator takes it next", "crumb doctor"
+	}
+	command = "crumb dead list --run " + string(run)
+	if !d.Untrusted {
+		return fmt.Sprintf("%s, but what is recorded is not what key %s signed, so it is not applied: somebody changed or forged it. The question ends by itself at %s; or cancel the run with `crumb runs cancel %s`", said, d.KeyID, clock(c.Question.ExpiresAt), run), command
+	}
+	public := "in the log of the approvals service that was answered"
+	if f.Signer.KeyID == d.KeyID {
+		public = f.Signer.Public
+	}
+	return fmt.Sprintf("%s, signed with a key that nobody here trusts (kid %s), so it is not applied. If the key is yours, give its public key (%s) to every orchestrator and worker (--approvals-pubkey) and restart them, then give the same answer again or restart approvals. Else the question ends by itself at %s; or cancel the run with `crumb runs cancel %s`",
+		said, d.KeyID, public, clock(c.Question.ExpiresAt), run), command
 }
 
 func (f Facts) entry(leaf string) *agent.Entry {

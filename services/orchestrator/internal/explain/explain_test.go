@@ -7,6 +7,7 @@ import (
 
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/decision"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
 )
 
@@ -64,6 +65,49 @@ func TestRun_QueueFull(t *testing.T) {
 			if !strings.Contains(x.Advice, text) {
 				t.Errorf("%s: %q does not say %q", name, x.Advice, text)
 			}
+		}
+	}
+}
+
+// A question that was decided asks nobody to decide it: what becomes of the answer is
+// said, and first of all what the run waits for when it is refused.
+func TestRun_Decided(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_772_600_767_000)
+	at := crumbs.At(now.Add(-time.Minute))
+	said := crumbs.RunDecided{Outcome: crumbs.DecideApprove, By: crumbs.Principal{Issuer: "local", Subject: "ada"}, At: at, KeyID: "0011"}
+	for name, c := range map[string]struct {
+		change  func(*crumbs.RunDecided)
+		signer  string
+		advice  []string
+		command string
+	}{
+		"on its way":        {func(*crumbs.RunDecided) {}, "0011", []string{"tool_pay was decided (approve, by ada of local, 1m0s ago)", "on its way"}, "crumb doctor"},
+		"nobody's key":      {func(d *crumbs.RunDecided) { d.Refused, d.Untrusted = "unknown key", true }, "2233", []string{"a key that nobody here trusts (kid 0011)", "in the log of the approvals service", "crumb runs cancel run_1"}, "crumb dead list --run run_1"},
+		"the mesh's key":    {func(d *crumbs.RunDecided) { d.Refused, d.Untrusted = "unknown key", true }, "0011", []string{"a key that nobody here trusts (kid 0011)", "(PUBLIC)"}, "crumb dead list --run run_1"},
+		"changed or forged": {func(d *crumbs.RunDecided) { d.Refused = "bad signature" }, "0011", []string{"not what key 0011 signed", "crumb runs cancel run_1"}, "crumb dead list --run run_1"},
+	} {
+		d := said
+		c.change(&d)
+		x := Run(Facts{Now: now, Groups: map[string]Queue{}, Signer: decision.Signer{KeyID: c.signer, Public: "PUBLIC"}, Decided: map[crumbs.CheckpointID]crumbs.RunDecided{"run_1.1.0": d},
+			State: core.State{Run: core.Run{ID: "run_1"}, Status: core.Suspended, Calls: []core.Call{
+				{ID: "run_1.1.0", Leaf: "tool_pay", Phase: core.Asking, Question: &core.Question{Kind: crumbs.KindApproval, AskedAt: at, ExpiresAt: crumbs.At(now.Add(time.Hour))}},
+				{ID: "run_1.1.1", Leaf: "tool_put", Phase: core.Asking, Question: &core.Question{Kind: crumbs.KindApproval, AskedAt: at, ExpiresAt: crumbs.At(now.Add(time.Hour))}}}}})
+		w := x.WaitsFor[0]
+		if len(x.WaitsFor) != 2 || w.Decided == nil || *w.Decided != d || w.Command != c.command {
+			t.Errorf("%s: %+v", name, x.WaitsFor)
+		}
+		for _, want := range c.advice {
+			if !strings.Contains(w.Advice, want) {
+				t.Errorf("%s: %q does not say %q", name, w.Advice, want)
+			}
+		}
+		want := c.command // what is refused first; else the other question, which needs a person
+		if d.Refused == "" {
+			want = "crumb approvals approve run_1.1.1"
+		}
+		if x.Command != want {
+			t.Errorf("%s: the run's command is %q, want %q", name, x.Command, want)
 		}
 	}
 }
