@@ -51,7 +51,7 @@ func (s *Signer) Load(ctx context.Context, file string) (decision.Key, error) {
 	}
 	if current.Public != "" {
 		return decision.Key{}, fault.Wrap(fault.InvalidConfig, err,
-			"there is no seed file %s, and none was made: the decisions of this mesh are signed with key %s (public key %s) since %s. Put the file of that key there; if it is lost, make another with `crumb approvals key FILE` and start with --replaces %s, once orchestrators and workers believe the new one",
+			"there is no seed file %s, and none was made: the decisions of this mesh are signed with key %s (public key %s) since %s. Put the file of that key there; if it is lost, make another with `crumb approvals key FILE` and start with --replaces=%s, once orchestrators and workers believe the new one",
 			file, current.KeyID, current.Public, clock(current.At), current.Public).With("kid", current.KeyID)
 	}
 	return decision.LoadOrCreate(file)
@@ -87,7 +87,7 @@ func (s *Signer) Hold(ctx context.Context, key decision.Key, replaces string) er
 
 func another(current decision.Signer, key decision.Key) error {
 	return fault.New(fault.InvalidConfig,
-		"expected the signing key of this mesh, %s (public key %s, since %s), got key %s (public key %s): nobody would believe what it signs. Start with the key file of the other replicas; if this key is to replace theirs, give its public key to orchestrators and workers (--approvals-pubkey), then start with --replaces %s",
+		"expected the signing key of this mesh, %s (public key %s, since %s), got key %s (public key %s): nobody would believe what it signs. Start with the key file of the other replicas; if this key is to replace theirs, give its public key to orchestrators and workers (--approvals-pubkey), then start with --replaces=%s",
 		current.KeyID, current.Public, clock(current.At), key.ID(), key.Public(), current.Public).With("kid", key.ID()).With("expected", current.KeyID)
 }
 

@@ -48,7 +48,7 @@ func TestSigner_Hold(t *testing.T) {
 		if !c.refused {
 			continue
 		}
-		for _, want := range []string{c.current.ID(), c.key.ID(), c.key.Public(), "--replaces " + c.current.Public()} {
+		for _, want := range []string{c.current.ID(), c.key.ID(), c.key.Public(), "--replaces=" + c.current.Public()} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%d: %q does not say %s", i, err, want)
 			}
