@@ -15,6 +15,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/crumbmesh/crumbmesh/pkg/client"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
 )
@@ -175,13 +176,27 @@ func TestTerminal_RunAsksForApproval(t *testing.T) {
 	s.expect("later waits for a person")
 	s.exits(3)
 
-	// Ctrl-C leaves the run alone.
-	s = sit(t, server, "run", "payer", "--run-id", "left")
+	// Ctrl-C cancels the run, and its end is shown.
+	s = sit(t, server, "run", "payer", "--run-id", "interrupted")
 	s.expect("Approve?")
 	s.key("\x03")
-	s.expect("the run goes on")
+	s.expect("cancelling run interrupted")
+	s.expect("withdrawn")
+	s.expect("RUN_CANCELLED")
 	s.exits(1)
-	if run, err := mesh.Client.RunView(t.Context(), "left"); err != nil || run.Status != "suspended" {
+	if run, err := mesh.Client.RunView(t.Context(), "interrupted"); err != nil || run.Status != "cancelled" {
+		t.Errorf("%+v, %v", run.Status, err)
+	}
+
+	// Whoever only watches leaves it alone.
+	if _, err := mesh.Client.Start(t.Context(), client.Request{Agent: "payer", RunID: "watched"}); err != nil {
+		t.Fatal(err)
+	}
+	s = sit(t, server, "watch", "watched")
+	s.expect("human:required")
+	s.key("\x03")
+	s.exits(1)
+	if run, err := mesh.Client.RunView(t.Context(), "watched"); err != nil || run.Status != "suspended" {
 		t.Errorf("%+v, %v", run.Status, err)
 	}
 }

@@ -192,30 +192,6 @@ func TestRun_CF_O08_SuspensionIsAnOutcome(t *testing.T) {
 	}
 }
 
-// Only Cancel ends a run: a caller that goes away does not.
-func TestRun_ContextEndsTheWaitingOnly(t *testing.T) {
-	t.Parallel()
-	f := newFake(t)
-	ctx, end := context.WithCancel(context.Background())
-	r := f.run("run_1")
-	r.starts()
-	go func() {
-		<-f.asked
-		end()
-	}()
-	out, err := f.client.Run(ctx, client.Request{Agent: publisher, RunID: r.id})
-	if !errors.Is(err, context.Canceled) || out.Run != r.id || out.Status != "" {
-		t.Fatalf("got %+v, %v; want the context's error and the run", out, err)
-	}
-	if got := f.body("runs.cancel"); got != "" {
-		t.Errorf("the run was cancelled: %s", got)
-	}
-	r.completes(`"done"`)
-	if out, err = f.client.Wait(context.Background(), r.id); err != nil || out.Status != client.Completed {
-		t.Errorf("got %+v, %v; want completed", out, err)
-	}
-}
-
 func TestFollow_RunNobodyKnows(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)

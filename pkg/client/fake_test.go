@@ -28,7 +28,8 @@ type fake struct {
 	conn   *mesh.Conn
 	client *client.Client
 
-	asked chan crumbs.RunRequest // requests that made a run
+	asked     chan crumbs.RunRequest // requests that made a run
+	cancelled chan crumbs.RunID
 
 	mu       sync.Mutex
 	requests map[crumbs.RunID]string
@@ -39,11 +40,11 @@ type fake struct {
 func newFake(t *testing.T) *fake {
 	t.Helper()
 	m := meshtest.Start(t)
-	f := &fake{t: t, conn: m.Conn, client: client.New(m.Connect("application")), asked: make(chan crumbs.RunRequest, 16),
+	f := &fake{t: t, conn: m.Conn, client: client.New(m.Connect("application")), asked: make(chan crumbs.RunRequest, 16), cancelled: make(chan crumbs.RunID, 16),
 		requests: map[crumbs.RunID]string{}, views: map[crumbs.RunID]crumbs.RunView{}, bodies: map[string]string{}}
 	f.serve("runs", mesh.Endpoint{Name: "start", Handle: f.start}, mesh.Endpoint{Name: "get", Handle: f.get},
 		f.answer("runs.list", crumbs.RunListReply{Runs: []crumbs.RunView{{RunID: "run_1"}}}, "list"),
-		f.answer("runs.cancel", crumbs.RunCancelReply{RunID: "run_1", Status: "running"}, "cancel"))
+		mesh.Endpoint{Name: "cancel", Handle: f.cancel})
 	f.serve("approvals", mesh.Endpoint{Name: "decide", Handle: f.decide},
 		f.answer("approvals.list", decision.Page{Approvals: []decision.Approval{{CheckpointID: "run_1.1.0"}}}, "list"),
 		f.answer("approvals.get", decision.Approval{CheckpointID: "run_1.1.0", Status: decision.StatusOpen}, "get"))
@@ -112,6 +113,16 @@ func (f *fake) get(_ context.Context, body json.RawMessage) (any, error) {
 		return nil, fault.New(fault.RunNotFound, "no run %s is on record", r.RunID)
 	}
 	return v, nil
+}
+
+func (f *fake) cancel(_ context.Context, body json.RawMessage) (any, error) {
+	f.note("runs.cancel", body)
+	var r crumbs.RunCancel
+	if err := json.Unmarshal(body, &r); err != nil {
+		return nil, err
+	}
+	f.cancelled <- r.RunID
+	return crumbs.RunCancelReply{RunID: r.RunID, Status: "running"}, nil
 }
 
 func (f *fake) view(v crumbs.RunView) {

@@ -16,12 +16,22 @@ const settleWait = time.Minute
 // Item is one crumb or delta of a run.
 type Item = jscrumbs.Item
 
-// FollowOption changes what Follow and Wait do.
+// FollowOption changes what Follow, Wait and Run do.
 type FollowOption func(*following)
 
 type following struct {
 	jscrumbs.FollowConfig
-	started bool
+	started  bool
+	detached bool
+	asked    func(context.Context, crumbs.HumanRequired) // of OnHumanRequired
+}
+
+func followingOf(opts []FollowOption) following {
+	var f following
+	for _, o := range opts {
+		o(&f)
+	}
+	return f
 }
 
 // After leaves out the crumbs up to the number seq: those that were seen.
@@ -42,16 +52,14 @@ func Started(agent crumbs.AgentID) FollowOption {
 // Follow hands on the crumbs of a run, those that are stored and then each as it
 // comes, until the run ends; see jscrumbs.Follow for the order, the deltas and
 // what reconnecting means. Any number of clients may follow one run. Ending ctx
-// or the loop ends the reading, never the run.
+// or the loop ends the reading, never the run: a follower did not ask for it.
 //
 // The last pair has the error, if there is one: RUN_NOT_FOUND for an id nobody
 // knows, CRUMBS_EXPIRED when what is asked for is older than the mesh keeps,
 // UNAVAILABLE, or the error of ctx.
 func (c *Client) Follow(ctx context.Context, run crumbs.RunID, opts ...FollowOption) iter.Seq2[Item, error] {
-	f := following{FollowConfig: jscrumbs.FollowConfig{Run: run}}
-	for _, o := range opts {
-		o(&f)
-	}
+	f := followingOf(opts)
+	f.Run = run
 	return func(yield func(Item, error) bool) {
 		more, err := c.known(ctx, f)
 		if err != nil {
@@ -59,6 +67,11 @@ func (c *Client) Follow(ctx context.Context, run crumbs.RunID, opts ...FollowOpt
 			return
 		}
 		if more {
+			if f.asked != nil {
+				t := &teller{tell: f.asked, log: c.conn.Log}
+				defer t.told.Wait()
+				yield = t.beside(ctx, yield)
+			}
 			jscrumbs.Follow(ctx, c.conn, f.FollowConfig)(yield)
 		}
 	}

@@ -60,17 +60,21 @@ func (o Outcome) Decode(into any) error {
 
 // Wait follows a run until it ends or waits for people, and returns that. With
 // After, a suspension up to that number is no outcome: after Resume, give the Seq
-// of the Outcome that asked. Other options of Follow change nothing here.
+// of the Outcome that asked. OnHumanRequired tells of each question as it is
+// asked; WithDeltas and UntilSuspended change nothing here.
 //
-// It fails as Follow does. Ending ctx ends the waiting, never the run.
+// It fails as Follow does. Ending ctx ends the waiting, never the run: only Run
+// cancels what it asked for.
 func (c *Client) Wait(ctx context.Context, run crumbs.RunID, opts ...FollowOption) (Outcome, error) {
-	f := following{}
-	for _, o := range opts {
-		o(&f)
-	}
+	f := followingOf(opts)
 	out := Outcome{Run: run}
 	// From the first crumb on: the open questions are those asked and not answered.
-	opts = append(slices.Clone(opts), After(0), func(f *following) { f.Deltas, f.UntilSuspended = false, false })
+	opts = append(slices.Clone(opts), After(0), func(all *following) {
+		all.Deltas, all.UntilSuspended = false, false
+		if f.asked != nil {
+			all.asked = unlessSeen(f.After, f.asked)
+		}
+	})
 	for item, err := range c.Follow(ctx, run, opts...) {
 		if err == nil {
 			err = out.add(item)

@@ -82,7 +82,7 @@ type Run struct {
 }
 
 // Start asks for a run and returns when the request is stored: from then on the
-// run takes place, whatever becomes of the caller.
+// run takes place, whatever becomes of the caller and of ctx. To end it, Cancel it.
 //
 // It fails with RUN_CONFLICT when the id was used with another request,
 // INVALID_NAME, INVALID_INPUT or PAYLOAD_TOO_LARGE for a request that is none,
@@ -102,14 +102,37 @@ func (c *Client) Start(ctx context.Context, r Request) (Run, error) {
 }
 
 // Run asks for a run, follows it, and returns how it ended or, when it waits for
-// people, what they are asked: see Outcome. It fails as Start and Wait do. The
-// Outcome of an error still names the run, which goes on.
-func (c *Client) Run(ctx context.Context, r Request) (Outcome, error) {
+// people, what they are asked: see Outcome. OnHumanRequired tells of each question
+// as it is asked.
+//
+// The run is the caller's: when ctx ends before Run has returned, the run is
+// cancelled, and Run returns how it ended then, RUN_CANCELLED in the Outcome as a
+// rule. It is bounded by CancelWait; after that, and when the run could not be
+// cancelled, Run fails with UNAVAILABLE around the error of ctx, and the run may go
+// on. Detached leaves the run alone instead and returns the error of ctx. A ctx
+// that has ended before the call starts nothing; one that ends while the request
+// is under way cancels the run, should there be one, and the error of ctx comes
+// back. Once Run has returned, ctx means nothing to the run.
+//
+// It fails as Start and Wait do. The Outcome of an error still names the run,
+// which, but for the cancelling told of above, goes on.
+func (c *Client) Run(ctx context.Context, r Request, opts ...FollowOption) (Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return Outcome{Run: r.RunID}, err
+	}
+	detached := followingOf(opts).detached
 	run, err := c.Start(ctx, r)
 	if err != nil {
+		if ctx.Err() != nil && !detached {
+			_ = c.cancel(ctx, run.ID) // nobody knows whether there is a run; the error says that already
+		}
 		return Outcome{Run: run.ID}, err
 	}
-	return c.Wait(ctx, run.ID, Started(run.Agent))
+	opts = append(slices.Clone(opts), Started(run.Agent))
+	if detached {
+		return c.Wait(ctx, run.ID, opts...)
+	}
+	return c.waitOrCancel(ctx, run, opts)
 }
 
 // RunView returns a run as it stands now. It fails with RUN_NOT_FOUND, also for

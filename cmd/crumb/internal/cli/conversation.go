@@ -36,6 +36,8 @@ type conversation struct {
 	auto  func(question) client.Answer
 	lines *terminal.Lines
 
+	cancels bool // the run is this command's own: interrupting it cancels the run
+
 	ending // so far
 
 	later     map[crumbs.CheckpointID]bool // the person decides later

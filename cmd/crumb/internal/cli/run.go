@@ -13,6 +13,9 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/access"
 )
 
+// interrupted is why a run was cancelled whose command a person interrupted.
+const interrupted = "interrupted at the command line"
+
 type runCommand struct {
 	Agent  string `arg:"" help:"Id of the agent."`
 	Input  string `help:"Input: JSON, @FILE, - for standard input, or a text. What begins with { or [ must be JSON." placeholder:"JSON|@FILE|-|TEXT"`
@@ -22,7 +25,7 @@ type runCommand struct {
 
 // Help says what the flags do not.
 func (runCommand) Help() string {
-	return "Crumbs go to standard error as they happen, the output to standard output. On a terminal approvals and questions are asked, unless NATS lets this role only start runs; then, and elsewhere, the command ends with status 3 and prints how to answer. Interrupting it leaves the run alone."
+	return "Crumbs go to standard error as they happen, the output to standard output. On a terminal approvals and questions are asked, unless NATS lets this role only start runs; then, and elsewhere, the command ends with status 3 and prints how to answer. Interrupting it cancels the run and waits for its end; interrupting it again leaves the run to itself. With --detach nothing is waited for, and `crumb watch` follows without cancelling."
 }
 
 // Run starts the run and follows it.
@@ -57,7 +60,7 @@ func (cmd runCommand) Run(i *invocation) error {
 		i.say("crumb: run %s was started before; following it", run.ID)
 	}
 	talk := i.conversation(mesh)
-	talk.print = i.printer(i.std.Err).item
+	talk.print, talk.cancels = i.printer(i.std.Err).item, true
 	if i.std.Interactive() && i.mayAnswer() {
 		talk.lines = terminal.NewLines(i.std.In)
 	}
@@ -76,13 +79,45 @@ func (i *invocation) conversation(mesh *client.Client) *conversation {
 func (i *invocation) follow(mesh *client.Client, run client.Run, talk *conversation) error {
 	end, err := talk.run(i.ctx, mesh.Follow(i.ctx, run.ID, client.Started(run.Agent)))
 	if errors.Is(err, context.Canceled) {
-		i.say("\ncrumb: no longer following; the run goes on: `%s watch %s`, `%s runs cancel %s`", i.self(), run.ID, i.self(), run.ID)
-		return ended(statusFailed)
+		i.say("")
+		if talk.cancels {
+			return i.cancelRun(mesh, run, end, talk)
+		}
+		return i.leave(run)
 	}
 	if err != nil {
 		return err
 	}
 	return i.conclude(run.ID, end)
+}
+
+// cancelRun cancels a run whose command was interrupted, and follows it to its end
+// without asking anybody more. A second interruption ends the process: main sees to it.
+func (i *invocation) cancelRun(mesh *client.Client, run client.Run, end ending, talk *conversation) error {
+	i.say("crumb: cancelling run %s; interrupt again to leave it to itself", run.ID)
+	ctx := context.WithoutCancel(i.ctx)
+	if _, err := mesh.Cancel(ctx, run.ID, interrupted); err != nil {
+		i.warn(err)
+		return i.leave(run)
+	}
+	for item, err := range mesh.Follow(ctx, run.ID, client.Started(run.Agent), client.After(end.last.Seq)) {
+		if err == nil {
+			err = talk.print(item)
+		}
+		if err == nil {
+			err = end.take(item)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return i.conclude(run.ID, end)
+}
+
+// leave says how to go on with a run that this command has to do with no longer.
+func (i *invocation) leave(run client.Run) error {
+	i.say("crumb: no longer following; the run goes on: `%s watch %s`, `%s runs cancel %s`", i.self(), run.ID, i.self(), run.ID)
+	return ended(statusFailed)
 }
 
 // conclude prints a run's output, or how to answer what it waits for.
