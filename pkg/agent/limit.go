@@ -1,20 +1,22 @@
 package agent
 
+import "github.com/crumbmesh/crumbmesh/pkg/crumbs"
+
 // Defaults of a definition. Load and Decode fill them in, so that a stored
 // revision says what it does without them.
 const (
-	DefaultStepsMax          = 20            // CF-O16
-	DefaultBackoffMs         = 500           // CF-R09
-	DefaultBackoffMultiplier = 2             // CF-R09
-	DefaultTimeoutMs         = 60_000        // of a tool call: a minute
-	DefaultHookTimeoutMs     = 10_000        // of a hook and of a parser: ten seconds
-	DefaultExpiresMs         = 24 * 3600_000 // of a question: a day
-	DefaultStartBeforeMs     = 10 * 60_000   // of a call in its queue: ten minutes
-	DefaultMaxInFlight       = 10_000        // calls of a group that run at once
-	DefaultGroup             = "scripts"     // of exec tools
-	DefaultFormat            = FormatText    // of an agent's output
-	ScriptProvider           = "script"      // the provider that needs no entry in crumb.yaml
-	OwnProvider              = "own"         // the queue of calls to instances that are an agent's own
+	DefaultStepsMax          = 20                 // CF-O16
+	DefaultBackoffMs         = 500                // CF-R09
+	DefaultBackoffMultiplier = 2                  // CF-R09
+	DefaultTimeoutMs         = 60_000             // of a tool call: a minute
+	DefaultHookTimeoutMs     = 10_000             // of a hook and of a parser: ten seconds
+	DefaultExpiresMs         = 24 * 3600_000      // of a question: a day
+	DefaultStartBeforeMs     = 10 * 60_000        // of a call in its queue: ten minutes
+	DefaultMaxInFlight       = 10_000             // calls of a group that run at once
+	DefaultGroup             = "scripts"          // of exec tools
+	DefaultFormat            = FormatText         // of an agent's output
+	ScriptProvider           = "script"           // the provider that needs no entry in crumb.yaml
+	OwnProvider              = crumbs.ProviderOwn // the queue of calls to instances that are an agent's own
 )
 
 // Bounds of a project and of what it holds.

@@ -61,6 +61,11 @@ func ModelCallSubject(provider string, run RunID) string {
 	return "model.call." + provider + "." + string(run)
 }
 
+// ProviderOwn stands, in subjects and keys, for every provider instance that an
+// agent has of its own: the body of a call names the agent's revision and the
+// instance. No instance of a project has this name.
+const ProviderOwn = "own"
+
 // ModelCallFilter matches all calls of a provider instance.
 func ModelCallFilter(provider string) string { return "model.call." + provider + ".*" }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +41,14 @@ const (
 // Topology is what Ensure makes and services verify.
 type Topology struct {
 	Groups    map[string]int // maxInFlight by worker group; 0 = Settings.GroupMaxPending
-	Providers map[string]int // maxInFlight by provider instance
+	Providers map[string]int // maxInFlight by provider instance; crumbs.ProviderOwn is always there
+}
+
+// providers are all that get a queue.
+func (t Topology) providers() map[string]int {
+	all := map[string]int{crumbs.ProviderOwn: 0}
+	maps.Copy(all, t.Providers)
+	return all
 }
 
 type consumerSpec struct {
@@ -135,7 +143,7 @@ func (s Settings) consumers(t Topology) []consumerSpec {
 	for _, g := range sortedKeys(t.Groups) {
 		out = append(out, consumerSpec{crumbs.StreamToolCalls, durable(GroupConsumer(g), s.WorkerMaxDeliver, s.pending(t.Groups[g]), crumbs.ToolCallFilter(g))})
 	}
-	for _, p := range sortedKeys(t.Providers) {
+	for _, p := range sortedKeys(t.providers()) {
 		out = append(out, consumerSpec{crumbs.StreamModelCalls, durable(ProviderConsumer(p), s.WorkerMaxDeliver, s.pending(t.Providers[p]), crumbs.ModelCallFilter(p))})
 	}
 	return out
@@ -275,7 +283,7 @@ func repair(consumer string) string {
 	if g, ok := strings.CutPrefix(consumer, "group_"); ok {
 		return "run `crumb init --group " + g + "`, or name " + g + " under `groups` of crumb.yaml and apply it"
 	}
-	if p, ok := strings.CutPrefix(consumer, "provider_"); ok {
+	if p, ok := strings.CutPrefix(consumer, "provider_"); ok && p != crumbs.ProviderOwn {
 		return "run `crumb init --provider " + p + "`, or name " + p + " under `providers` of crumb.yaml and apply it"
 	}
 	return repairAll
@@ -306,7 +314,7 @@ func (c *Conn) hasConsumer(ctx context.Context, stream, name string) (bool, erro
 	return true, nil
 }
 
-// Providers lists the provider instances that have a queue.
+// Providers lists the provider instances of the project that have a queue.
 func (c *Conn) Providers(ctx context.Context) ([]string, error) {
 	s, err := c.stream(ctx, crumbs.StreamModelCalls)
 	if err != nil {
@@ -316,7 +324,9 @@ func (c *Conn) Providers(ctx context.Context) ([]string, error) {
 	names := s.ConsumerNames(ctx)
 	for n := range names.Name() {
 		if p, ok := strings.CutPrefix(n, "provider_"); ok {
-			out = append(out, p)
+			if p != crumbs.ProviderOwn {
+				out = append(out, p)
+			}
 		}
 	}
 	if err := names.Err(); err != nil {

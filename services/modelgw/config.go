@@ -20,8 +20,10 @@ const (
 
 // Config of a model gateway. The zero value serves the provider script.
 type Config struct {
-	// Providers are the provider instances to serve; ProviderScript when empty.
-	// Each needs its consumer (`crumb init`, `crumb agents apply`).
+	// Providers are the provider instances of the project to serve; ProviderScript
+	// when empty. Each needs its consumer (`crumb init`, `crumb agents apply`).
+	// Instances that agents have of their own (crumbs.ProviderOwn) every gateway
+	// serves.
 	Providers []string
 	// Slots is how many calls of one instance run here at a time; SlotsDefault
 	// when 0. The instance's maxInFlight bounds all gateways together.
@@ -44,6 +46,9 @@ func (c Config) complete() (Config, error) {
 	for i, p := range c.Providers {
 		if err := crumbs.CheckName("provider instance", p); err != nil {
 			return c, err
+		}
+		if p == crumbs.ProviderOwn {
+			return c, fault.New(fault.InvalidConfig, "providers: %q stands for instances that agents have of their own, which every gateway serves; leave it out", p)
 		}
 		if slices.Contains(c.Providers[:i], p) {
 			return c, fault.New(fault.InvalidConfig, "providers: %q is named twice; name each instance once", p)

@@ -3,11 +3,14 @@ package modelgw
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/revision"
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/script"
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/worker"
 )
@@ -21,7 +24,8 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	if err != nil {
 		return err
 	}
-	needed := needs(cfg.Providers)
+	served := append(slices.Clone(cfg.Providers), crumbs.ProviderOwn)
+	needed := needs(served)
 	if err := conn.Verify(ctx, needed, nil); err != nil {
 		return err
 	}
@@ -45,7 +49,7 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	var loops errgroup.Group
 	var serve []*mesh.Loop
 	var queues []string
-	for _, provider := range cfg.Providers {
+	for _, provider := range served {
 		id := mesh.NewWorkerID(provider)
 		loop, err := conn.NewLoop(ctx, mesh.ConsumeConfig{
 			Stream: crumbs.StreamModelCalls, Consumer: mesh.ProviderConsumer(provider),
@@ -93,10 +97,11 @@ func health(conn *mesh.Conn, loops []*mesh.Loop) error {
 	return errors.Join(errs...)
 }
 
-// adapters are those of the instances to serve: every instance is of kind script.
+// adapters are those of the queues to serve: every instance is of kind script.
 func adapters(cfg Config, conn *mesh.Conn) map[string]worker.Adapter {
-	scripted := script.New(conn)
-	all := make(map[string]worker.Adapter, len(cfg.Providers))
+	revisions := revision.New(conn)
+	scripted := script.New(revisions)
+	all := map[string]worker.Adapter{crumbs.ProviderOwn: own{revisions, map[string]worker.Adapter{agent.ScriptProvider: scripted}}}
 	for _, p := range cfg.Providers {
 		all[p] = scripted
 	}

@@ -245,8 +245,8 @@ func TestRun_IsPresentUntilItStops(t *testing.T) {
 			}
 			return n
 		}
-		if n := rows(); n != 1 {
-			t.Errorf("%d rows while it serves, want 1", n)
+		if n := rows(); n != 2 { // of its instance, and of those that agents have of their own
+			t.Errorf("%d rows while it serves, want 2", n)
 		}
 		stop()
 		if n := rows(); n != 0 {
@@ -265,6 +265,7 @@ func TestRun_Refuses(t *testing.T) {
 	}{
 		"provider without a queue": {modelgw.Config{Providers: []string{"script", "acme"}}, fault.TopologyMissing, "name acme under `providers`"},
 		"another spelling":         {modelgw.Config{Providers: []string{"MyProvider"}}, fault.InvalidName, `"my_provider"`},
+		"reserved":                 {modelgw.Config{Providers: []string{"script", "own"}}, fault.InvalidConfig, "which every gateway serves"},
 		"twice":                    {modelgw.Config{Providers: []string{"script", "script"}}, fault.InvalidConfig, "twice"},
 		"slots":                    {modelgw.Config{Slots: -1}, fault.InvalidConfig, "got -1"},
 		"too many slots":           {modelgw.Config{Slots: modelgw.SlotsMax + 1}, fault.InvalidConfig, "got 10001"},

@@ -1,6 +1,8 @@
 package access
 
 import (
+	"slices"
+
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 )
@@ -94,7 +96,7 @@ func models(providers []string) Role {
 			get(crumbs.AreaCore), get(crumbs.AreaFile)),
 		Hears: []string{crumbs.SubjectCancels},
 	}
-	for _, p := range providers {
+	for _, p := range append(slices.Clone(providers), crumbs.ProviderOwn) {
 		r.Uses = append(r.Uses, all(consume(crumbs.StreamModelCalls, mesh.ProviderConsumer(p)),
 			to("model.result."+p+".*.*"), look(crumbs.StreamInbox, "model.result."+p+".*.*"),
 			keep(crumbs.BucketClaims, crumbs.ModelKeys(p)+">"), keep(crumbs.BucketWorkers, crumbs.ModelKeys(p)+">"),

@@ -186,7 +186,7 @@ func repair(what string) string {
 	switch {
 	case ok && service == mesh.ServiceTools:
 		return initCommand + " --group " + queue
-	case ok:
+	case ok && queue != crumbs.ProviderOwn:
 		return initCommand + " --provider " + queue
 	}
 	return initCommand
@@ -244,6 +244,8 @@ func (d *diagnosis) serverOf(consumer string) string {
 	switch {
 	case ok && service == mesh.ServiceTools:
 		return d.workerOf(queue)
+	case queue == crumbs.ProviderOwn:
+		return "crumb modelgw"
 	case ok:
 		return "crumb modelgw --provider " + queue
 	case consumer == mesh.ConsumerApprovals:

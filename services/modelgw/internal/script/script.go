@@ -15,8 +15,8 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
-	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/prompt"
+	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/revision"
 	"github.com/crumbmesh/crumbmesh/services/modelgw/internal/turn"
 )
 
@@ -25,11 +25,11 @@ const kind = agent.ScriptProvider
 
 // Adapter answers model calls from scripts.
 type Adapter struct {
-	definitions *definitions
+	revisions *revision.Reader
 }
 
-// New returns an Adapter that reads agent revisions from bucket `agents`.
-func New(conn *mesh.Conn) *Adapter { return &Adapter{definitions: newDefinitions(conn)} }
+// New returns an Adapter of the scripts of agent revisions.
+func New(r *revision.Reader) *Adapter { return &Adapter{revisions: r} }
 
 // Generate plays turn call.N of script call.Model.Model of the agent revision:
 // reasoning, text in its chunks with delayMs between them, tool calls, and then
@@ -68,7 +68,7 @@ func (a *Adapter) Generate(ctx context.Context, r turn.Request) iter.Seq2[turn.E
 // render returns the turn of a call without templates.
 func (a *Adapter) render(ctx context.Context, r turn.Request) (agent.RenderedTurn, error) {
 	call := r.Call
-	d, err := a.definitions.get(ctx, call.AgentID, call.AgentRevision)
+	d, err := a.revisions.Definition(ctx, call.AgentID, call.AgentRevision)
 	if err != nil {
 		return agent.RenderedTurn{}, err
 	}

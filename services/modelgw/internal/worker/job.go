@@ -24,6 +24,14 @@ type job struct {
 // key names the attempt.
 func (j *job) key() string { return j.call.CallID.Attempt(j.call.Attempt) }
 
+// provider names whose adapter answers: the instance of the call, or the agent.
+func (j *job) provider() string {
+	if j.queue == crumbs.ProviderOwn {
+		return j.queue
+	}
+	return j.call.Model.Provider
+}
+
 // claimKey names the claim of the attempt.
 func (j *job) claimKey() string {
 	return crumbs.ModelClaim(j.queue, j.call.CallID, j.call.Attempt)

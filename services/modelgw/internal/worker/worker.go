@@ -37,7 +37,7 @@ type Adapter interface {
 // Deps are what a Worker needs.
 type Deps struct {
 	Conn     *mesh.Conn
-	Adapters map[string]Adapter // by provider instance
+	Adapters map[string]Adapter // by provider instance; crumbs.ProviderOwn of all that agents have of their own
 	Tracer   trace.Tracer
 }
 
@@ -93,7 +93,7 @@ func (w *Worker) handle(ctx context.Context, j *job) error {
 		w.conn.Log.InfoContext(ctx, "model call is void", "call", j.call.CallID, "attempt", j.call.Attempt, "startBefore", j.call.StartBefore)
 		return nil
 	}
-	adapter, ok := w.adapters[j.call.Model.Provider]
+	adapter, ok := w.adapters[j.provider()]
 	if !ok {
 		return w.answer(ctx, j, j.failed(w.unserved(j.call.Model.Provider), false))
 	}
@@ -203,7 +203,7 @@ func (w *Worker) giveUp(ctx context.Context, j *job) error {
 }
 
 func (w *Worker) unserved(provider string) *fault.Error {
-	served := slices.Sorted(maps.Keys(w.adapters))
+	served := slices.DeleteFunc(slices.Sorted(maps.Keys(w.adapters)), func(p string) bool { return p == crumbs.ProviderOwn })
 	return fault.New(fault.UnknownProvider, "provider %q is not served by this model gateway: it serves %s; add the instance to `providers` of crumb.yaml or correct the agent's model",
 		provider, strings.Join(served, ", ")).With("served", served)
 }

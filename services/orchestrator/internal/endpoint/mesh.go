@@ -30,7 +30,7 @@ func (e *Endpoints) mesh(ctx context.Context, _ json.RawMessage) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		providers[d.Model.Provider] = true
+		providers[d.Queue()] = true
 		e.count(tools, d.Tools)
 	}
 	for _, group := range slices.Sorted(maps.Keys(tools)) {

@@ -286,7 +286,7 @@ func (r *Registry) Queues(ctx context.Context) (map[string][]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		providers[d.Model.Provider] = true
+		providers[d.Queue()] = true
 	}
 	out := map[string][]string{}
 	for g := range groups {

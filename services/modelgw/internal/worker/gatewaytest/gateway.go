@@ -54,6 +54,11 @@ func User(text string) crumbs.Message {
 // Message returns the message of a call, put aside when it is large.
 func (b *Bench) Message(call crumbs.ModelCall) *nats.Msg {
 	b.t.Helper()
+	return b.message(Provider, call)
+}
+
+func (b *Bench) message(queue string, call crumbs.ModelCall) *nats.Msg {
+	b.t.Helper()
 	body := b.marshal(call)
 	short, object, err := b.Conn.Blobs(crumbs.AreaCore).CheckIn(context.Background(), call.RunID, body, mesh.BaseFields()...)
 	b.check(err)
@@ -61,7 +66,7 @@ func (b *Bench) Message(call crumbs.ModelCall) *nats.Msg {
 		ID: call.CallID.Attempt(call.Attempt), Source: crumbs.Source("orchestrator"), Type: crumbs.CEType(crumbs.TypeModelCall),
 		Subject: "run/" + string(call.RunID), Time: time.Now(), RunID: call.RunID, AgentID: call.AgentID, SessionID: call.SessionID,
 		TraceParent: Origin, DataRef: object, Data: short,
-	}.Message(crumbs.ModelCallSubject(Provider, call.RunID))
+	}.Message(crumbs.ModelCallSubject(queue, call.RunID))
 	b.check(err)
 	return msg
 }
@@ -73,6 +78,12 @@ const Origin = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 func (b *Bench) Send(call crumbs.ModelCall) uint64 {
 	b.t.Helper()
 	return b.Publish(b.Message(call))
+}
+
+// SendTo is Send on the queue of another provider instance.
+func (b *Bench) SendTo(queue string, call crumbs.ModelCall) uint64 {
+	b.t.Helper()
+	return b.Publish(b.message(queue, call))
 }
 
 // Publish stores any message and returns its stream sequence.
@@ -101,6 +112,12 @@ type Answer struct {
 // Result takes the next result from INBOX, whole.
 func (b *Bench) Result() Answer {
 	b.t.Helper()
+	return b.ResultOf(Provider)
+}
+
+// ResultOf is Result of another provider instance.
+func (b *Bench) ResultOf(queue string) Answer {
+	b.t.Helper()
 	ctx := context.Background()
 	cons, err := b.Conn.JS.Consumer(ctx, crumbs.StreamInbox, mesh.ConsumerEvents)
 	b.check(err)
@@ -112,10 +129,10 @@ func (b *Bench) Result() Answer {
 	a := Answer{Header: m.Headers()}
 	a.Event, err = crumbs.ReadEvent(m.Headers(), m.Data())
 	b.check(err)
-	body, err := b.Conn.Blobs(crumbs.AreaModel(Provider)).CheckOut(ctx, a.Event.Data)
+	body, err := b.Conn.Blobs(crumbs.AreaModel(queue)).CheckOut(ctx, a.Event.Data)
 	b.check(err)
 	b.check(crumbs.Decode(crumbs.TypeModelResult, body, &a.ModelResult))
-	if want := crumbs.ModelResultSubject(Provider, a.CallID, a.Attempt); m.Subject() != want {
+	if want := crumbs.ModelResultSubject(queue, a.CallID, a.Attempt); m.Subject() != want {
 		b.t.Fatalf("result on %s, want %s", m.Subject(), want)
 	}
 	return a
