@@ -78,13 +78,6 @@ func TestFiles_RefusalsAreTrue(t *testing.T) {
 			load(t, k.file, k.least+strings.Replace(nested(f, "1"), "some: {", "some: {kind: script, ", 1), fault.InvalidConfig)
 		}
 	}
-	for _, also := range []string{"model: fast\n", "output: {format: json}\n"} {
-		least := kinds[0].least
-		if strings.HasPrefix(also, "model") {
-			least = ""
-		}
-		load(t, kinds[0].file, least+also, fault.NotAvailable)
-	}
 	load(t, "crumb.yaml", "providers: {p: {kind: acme}}\n", fault.NotAvailable)
 }
 
@@ -114,6 +107,7 @@ func TestFiles_ExamplesLoadAndLeaveNothingOut(t *testing.T) {
 		}
 	}
 	write(t, dir, "agents/clerk/tools/bin/look_up.py", "")
+	write(t, dir, "bin/page.sh", "")
 	if _, err := agent.Load(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -124,8 +118,10 @@ func TestFiles_Defaults(t *testing.T) {
 	t.Parallel()
 	page := document(t, "docs/files.md")
 	said := map[string]string{}
-	for _, m := range row.FindAllStringSubmatch(page, -1) {
-		said[m[1]] = m[2]
+	for _, k := range kinds {
+		for _, m := range row.FindAllStringSubmatch(part(t, page, k.heading), -1) {
+			said[m[1]] = m[2]
+		}
 	}
 	for field, value := range map[string]string{
 		"output.format":                         agent.DefaultFormat,
@@ -142,6 +138,39 @@ func TestFiles_Defaults(t *testing.T) {
 		if !regexp.MustCompile(`\b` + value + `\b`).MatchString(said[field]) {
 			t.Errorf("%s: the page says %q when absent, the code %s", field, said[field], value)
 		}
+	}
+}
+
+// The fields of a hook are those of its schema, and the example says them all.
+func TestFiles_Hooks(t *testing.T) {
+	t.Parallel()
+	text := part(t, document(t, "docs/files.md"), "## Hooks")
+	r := schemaReader{t: t, files: map[string]schema{}}
+	const common = "common.v1.json"
+	want := r.fields(common, *r.file(common).Defs["Hook"], "")
+	slices.Sort(want)
+	want = slices.Compact(want)
+	got := rows(text)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("fields (- schema, + docs/files.md):\n%s", diff)
+	}
+	examples := blocks(text, "yaml")
+	if len(examples) != 1 {
+		t.Fatalf("%d examples, want one", len(examples))
+	}
+	var v any
+	if err := yaml.Unmarshal([]byte(examples[0]), &v); err != nil {
+		t.Fatal(err)
+	}
+	said := keysOf(v, "")
+	for _, f := range got {
+		if !slices.Contains(said, "beforeRun[]."+f) {
+			t.Errorf("no example says %s", f)
+		}
+	}
+	if value := strconv.Itoa(agent.DefaultHookTimeoutMs); !regexp.MustCompile("(?m)^\\| `timeoutMs` .*\\b" + value + "\\b").MatchString(text) {
+		t.Errorf("the page does not say the default of a hook's timeoutMs, %s", value)
 	}
 }
 
@@ -201,6 +230,9 @@ func named(list *regexp.Regexp, text string) []string {
 // nested is a line of YAML that says a field and nothing else.
 func nested(field, value string) string {
 	keys := strings.Split(strings.ReplaceAll(field, "<name>", "some"), ".")
+	if list, ok := strings.CutSuffix(keys[0], "[]"); ok { // of objects with a name
+		return list + ": [{name: some, " + keys[1] + ": " + wrapped(keys[2:], value) + "}]\n"
+	}
 	return keys[0] + ": " + wrapped(keys[1:], value) + "\n"
 }
 

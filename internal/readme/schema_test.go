@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// opaque are definitions whose inside is no field of ours.
-var opaque = []string{"JSONSchema"}
+// opaque are definitions whose inside is no field of ours, or has a section of its own.
+var opaque = []string{"JSONSchema", "HookChain"}
 
 // schema is what of a JSON Schema says which fields there are.
 type schema struct {

@@ -19,9 +19,17 @@ import (
 // registry is what workers announced, by group and name.
 type registry map[string]agent.Announcement
 
-func (r registry) announced(group, tool string) (agent.Announcement, bool) {
-	a, ok := r[group+"/"+tool]
+// announced looks tools up; hooks and parsers stand under their kind.
+func (r registry) announced(kind agent.Announced, group, handler string) (agent.Announcement, bool) {
+	if kind != agent.AnnouncedTool {
+		group = string(kind) + " " + group
+	}
+	a, ok := r[group+"/"+handler]
 	return a, ok
+}
+
+func (r registry) around(hasQueue func(group string) bool) agent.Surroundings {
+	return agent.Surroundings{Announced: r.announced, HasQueue: hasQueue}
 }
 
 func anyGroup(string) bool { return true }
@@ -37,7 +45,7 @@ func pay() agent.Announcement {
 
 func assembled(t testing.TB, d *agent.Definition) *agent.ToolSet {
 	t.Helper()
-	set, _, err := agent.Assemble(d, registry{"demo/publish": pay()}.announced, anyGroup)
+	set, _, err := agent.Assemble(d, registry{"demo/publish": pay()}.around(anyGroup))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +117,7 @@ func TestAssemble_fileOverridesAnnouncement(t *testing.T) {
 		Name: "send", Description: "Sends.", Worker: &agent.Worker{Group: "demo", Tool: "publish"},
 		Schema: schema, OutputSchema: json.RawMessage(`true`), Effect: crumbs.EffectPure, TimeoutMs: 1, IdleTimeoutMs: 2,
 	})
-	set, warnings, err := agent.Assemble(d, registry{"demo/publish": pay()}.announced, anyGroup)
+	set, warnings, err := agent.Assemble(d, registry{"demo/publish": pay()}.around(anyGroup))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +136,7 @@ func TestAssemble_fileOverridesAnnouncement(t *testing.T) {
 func TestAssemble_announcedDefaults(t *testing.T) {
 	t.Parallel()
 	d := definition(agent.Tool{Name: "plain", Worker: &agent.Worker{Group: "demo", Tool: "plain"}, IdleTimeoutMs: 5})
-	set, warnings, err := agent.Assemble(d, registry{"demo/plain": {Group: "demo", Handler: "plain"}}.announced, anyGroup)
+	set, warnings, err := agent.Assemble(d, registry{"demo/plain": {Group: "demo", Handler: "plain"}}.around(anyGroup))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +183,7 @@ func TestAssemble_faults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			set, _, err := agent.Assemble(c.d, known.announced, func(group string) bool { return group != "none" })
+			set, _, err := agent.Assemble(c.d, known.around(func(group string) bool { return group != "none" }))
 			if set != nil || fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s with %q", err, c.code, c.want)
 			}
@@ -187,7 +195,7 @@ func TestAssemble_CF_P24_deniedToolsNeitherCollideNorNeedAWorker(t *testing.T) {
 	t.Parallel()
 	d := definition(worker("gone", "none"), worker("gone", "none"), worker("publish", "demo"))
 	d.Permissions = perm.Lists{Deny: []string{"tool:gone", "tool:nosuch"}}
-	set, warnings, err := agent.Assemble(d, registry{"demo/publish": pay()}.announced, func(group string) bool { return group == "demo" })
+	set, warnings, err := agent.Assemble(d, registry{"demo/publish": pay()}.around(func(group string) bool { return group == "demo" }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +283,7 @@ func TestToolSet_F082_closeNamesAreFewAndVisible(t *testing.T) {
 	}
 	d := definition(tools...)
 	d.Permissions.Deny = []string{"tool:secret_*"}
-	set, _, err := agent.Assemble(d, known.announced, anyGroup)
+	set, _, err := agent.Assemble(d, known.around(anyGroup))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,17 +37,40 @@ func (c *Chains) At(point string) []HookEntry {
 	if c == nil {
 		return nil
 	}
-	switch point {
-	case crumbs.HookBeforeRun:
-		return c.BeforeRun
-	case crumbs.HookAfterRun:
-		return c.AfterRun
-	case crumbs.HookOnError:
-		return c.OnError
-	case crumbs.HookOnSuspend:
-		return c.OnSuspend
+	if list := c.list(point); list != nil {
+		return *list
 	}
 	return nil
+}
+
+// list is the chain of a point, nil for a point that is none.
+func (c *Chains) list(point string) *[]HookEntry {
+	switch point {
+	case crumbs.HookBeforeRun:
+		return &c.BeforeRun
+	case crumbs.HookAfterRun:
+		return &c.AfterRun
+	case crumbs.HookOnError:
+		return &c.OnError
+	case crumbs.HookOnSuspend:
+		return &c.OnSuspend
+	}
+	return nil
+}
+
+// programs are the hooks of all points; c may be nil.
+func (c *Chains) programs() []*Program {
+	if c == nil {
+		return nil
+	}
+	var out []*Program
+	for _, point := range crumbs.HookPoints() {
+		list := *c.list(point)
+		for i := range list {
+			out = append(out, &list[i].Program)
+		}
+	}
+	return out
 }
 
 // Parser is the parser of a custom output format, complete.

@@ -175,17 +175,8 @@ func (c *checker) human(at place, h *Human) {
 
 // askedOnly checks that a question has no field of a tool that runs.
 func (c *checker) askedOnly(t Tool) {
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{
-		{"outputSchema", !isAbsent(t.OutputSchema)}, {"effect", t.Effect != ""}, {"stream", t.Stream},
-		{"timeoutMs", t.TimeoutMs != 0}, {"idleTimeoutMs", t.IdleTimeoutMs != 0}, {"keepPartials", t.KeepPartials},
-		{"hooks", !t.Hooks.empty()}, {"errorHandling", t.ErrorHandling.Retry != nil}, {"approval", t.Approval != Approval{}},
-	} {
-		if f.set {
-			c.bad(place{f.name}, "a question has no %s: human takes answerSchema, prompt and expiresMs; remove the field", f.name)
-		}
+	for _, name := range t.runFields() {
+		c.bad(place{name}, "a question has no %s: human takes answerSchema, prompt and expiresMs; remove the field", name)
 	}
 }
 

@@ -24,10 +24,10 @@ func ExampleAssemble() {
 		fmt.Println(err)
 		return
 	}
-	announced := func(group, tool string) (agent.Announcement, bool) {
+	announced := func(_ agent.Announced, group, tool string) (agent.Announcement, bool) {
 		return agent.Announcement{Group: group, Handler: tool, Description: "Pays."}, tool == "pay"
 	}
-	set, _, err := agent.Assemble(d, announced, func(group string) bool { return group == "bank" })
+	set, _, err := agent.Assemble(d, agent.Surroundings{Announced: announced, HasQueue: func(group string) bool { return group == "bank" }})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -111,6 +111,15 @@ type owner struct {
 	folder  string // where commands run, relative to the project
 }
 
+// String is the owner as a message tells it.
+func (o owner) String() string {
+	switch o.source {
+	case crumbs.ScopeAgent, crumbs.ScopeTool:
+		return "the " + o.source + " " + o.name
+	}
+	return "the " + strings.ReplaceAll(o.source, ":", " ")
+}
+
 // projectOwner begins the handlers of what crumb.yaml declares. No plugin is
 // called hook, so that no handler is also that of an agent called hooks.
 const projectOwner = "hooks/"

@@ -137,6 +137,24 @@ func (t Tool) Announcement() Announcement {
 	}
 }
 
+// runFields are the fields of the file that say how a tool runs.
+func (t Tool) runFields() []string {
+	var set []string
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"outputSchema", !isAbsent(t.OutputSchema)}, {"effect", t.Effect != ""}, {"stream", t.Stream},
+		{"timeoutMs", t.TimeoutMs != 0}, {"idleTimeoutMs", t.IdleTimeoutMs != 0}, {"keepPartials", t.KeepPartials},
+		{"hooks", !t.Hooks.empty()}, {"errorHandling", t.ErrorHandling.Retry != nil}, {"approval", t.Approval != Approval{}},
+	} {
+		if f.set {
+			set = append(set, f.name)
+		}
+	}
+	return set
+}
+
 // handlerOf is the handler of an agent's exec tool.
 func handlerOf(agent crumbs.AgentID, name string) string { return string(agent) + "/" + name }
 

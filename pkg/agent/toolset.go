@@ -53,6 +53,24 @@ type Entry struct {
 	args, result *argument.Schema // Schema and OutputSchema compiled, after Compile
 }
 
+// QueueFor tells every tool, hook and parser how long its calls may wait in their
+// group: ms says it of a group. It is for whoever pins the set.
+func (s *ToolSet) QueueFor(ms func(group string) int64) {
+	programs := s.Hooks.programs()
+	for i := range s.Entries {
+		if e := &s.Entries[i]; e.Group != "" {
+			e.StartBeforeMs = ms(e.Group)
+		}
+		programs = append(programs, s.Entries[i].Hooks.programs()...)
+	}
+	if s.Parser != nil {
+		programs = append(programs, &s.Parser.Program)
+	}
+	for _, p := range programs {
+		p.StartBeforeMs = ms(p.Group)
+	}
+}
+
 // Compile prepares the schemas, once for all calls. A set is not to be
 // used by several goroutines before it returns. It fails with INVALID_CONFIG.
 func (s *ToolSet) Compile() error {

@@ -109,6 +109,7 @@ type AgentsApply struct {
 	Agents    []json.RawMessage `json:"agents"` // definitions as pkg/agent encodes them
 	Groups    map[string]Group  `json:"groups,omitempty"`
 	Providers []string          `json:"providers,omitempty"`
+	Shared    json.RawMessage   `json:"shared,omitempty"` // hooks and plugins of the project, as pkg/agent encodes them
 	DryRun    bool              `json:"dryRun,omitempty"`
 }
 
@@ -130,15 +131,17 @@ type ToolsListReply struct {
 	Tools []ToolView `json:"tools"`
 }
 
-// ToolView is an announced tool as tools.list shows it.
+// ToolView is what a worker announced as tools.list shows it.
 type ToolView struct {
+	Kind        string          `json:"kind"` // tool, hook, parse or human
 	Group       string          `json:"group"`
 	Handler     string          `json:"handler"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"`
-	Effect      Effect          `json:"effect"`
+	Effect      Effect          `json:"effect,omitempty"`
 	Stream      bool            `json:"stream,omitempty"`
 	TimeoutMs   int64           `json:"timeoutMs,omitempty"`
+	Points      []string        `json:"points,omitempty"` // of a hook
 	Hash        string          `json:"hash"`
 	Workers     int             `json:"workers"` // present now; 0 means calls queue
 }

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/render"
+	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 )
 
 type toolsCommand struct {
-	List toolsListCommand `cmd:"" help:"List the tools that workers announced."`
+	List toolsListCommand `cmd:"" help:"List the tools, hooks and parsers that workers announced."`
 }
 
 type toolsListCommand struct{}
@@ -28,7 +30,7 @@ func (toolsListCommand) Run(i *invocation) error {
 	if err != nil {
 		return err
 	}
-	table := render.Table{Header: []string{"GROUP", "TOOL", "EFFECT", "WORKERS", "DESCRIPTION"}}
+	table := render.Table{Header: []string{"GROUP", "KIND", "NAME", "EFFECT", "WORKERS", "DESCRIPTION"}}
 	for _, t := range list.Tools {
 		if i.globals.JSON {
 			if err := i.document(t); err != nil {
@@ -36,10 +38,18 @@ func (toolsListCommand) Run(i *invocation) error {
 			}
 			continue
 		}
-		table.Add(t.Group, t.Handler, string(t.Effect), strconv.Itoa(t.Workers), t.Description)
+		table.Add(t.Group, kind(t), t.Handler, string(t.Effect), strconv.Itoa(t.Workers), t.Description)
 	}
 	if !i.globals.JSON && len(list.Tools) == 0 {
 		i.say("no tools announced")
 	}
 	return table.Write(i.std.Out)
+}
+
+// kind is what was announced, of a hook with the points it may stand at.
+func kind(t crumbs.ToolView) string {
+	if len(t.Points) == 0 {
+		return t.Kind
+	}
+	return t.Kind + " " + strings.Join(t.Points, ",")
 }

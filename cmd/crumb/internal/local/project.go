@@ -47,6 +47,13 @@ func (m *Mesh) Serve(ctx context.Context, project *agent.Project) (crumbs.Agents
 // Application is a project as the mesh takes it.
 func Application(p *agent.Project) (crumbs.AgentsApply, error) {
 	request := crumbs.AgentsApply{Groups: map[string]crumbs.Group{}, Providers: slices.Sorted(maps.Keys(p.Providers))}
+	shared, err := json.Marshal(p.Shared)
+	if err != nil {
+		return request, fault.Wrap(fault.InternalError, err, "hooks and plugins of crumb.yaml do not encode")
+	}
+	if string(shared) != "{}" {
+		request.Shared = shared
+	}
 	for name, g := range p.Groups {
 		request.Groups[name] = crumbs.Group{MaxInFlight: g.MaxInFlight, StartBeforeMs: g.StartBeforeMs}
 	}

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -84,6 +85,11 @@ func (e *Endpoints) apply(ctx context.Context, body json.RawMessage) (any, error
 	}
 	p := registry.Project{Agents: map[crumbs.AgentID]string{}, Groups: r.Groups}
 	definitions := make([]*agent.Definition, 0, len(r.Agents))
+	shared, err := agent.DecodeShared(r.Shared)
+	if err != nil {
+		return nil, refused(err)
+	}
+	p.Shared = shared
 	topology := mesh.Topology{Groups: map[string]int{}, Providers: map[string]int{agent.ScriptProvider: 0}}
 	var names []string
 	for _, raw := range r.Agents {
@@ -97,6 +103,12 @@ func (e *Endpoints) apply(ctx context.Context, body json.RawMessage) (any, error
 		definitions = append(definitions, d)
 		p.Agents[d.ID] = d.Revision()
 		names = append(names, string(d.ID)+"="+p.Agents[d.ID])
+		if d.Queue() == agent.OwnProvider {
+			topology.Providers[agent.OwnProvider] = 0
+		}
+	}
+	if text, err := json.Marshal(shared); err == nil && string(text) != "{}" {
+		names = append(names, "shared "+string(text))
 	}
 	for g, limits := range r.Groups {
 		if err := checkGroup(g, limits); err != nil {
@@ -121,7 +133,6 @@ func (e *Endpoints) apply(ctx context.Context, body json.RawMessage) (any, error
 	if err := e.Conn.EnsureConsumers(ctx, topology); err != nil {
 		return nil, err
 	}
-	var err error
 	if reply.Changed, err = e.Registry.Apply(ctx, p, definitions); errors.Is(err, mesh.ErrConflict) {
 		return nil, fault.New(fault.Unavailable, "another project was applied at the same time; look at it and apply again")
 	}
@@ -159,8 +170,8 @@ func (e *Endpoints) tools(ctx context.Context, _ json.RawMessage) (any, error) {
 	}
 	reply := crumbs.ToolsListReply{Tools: []crumbs.ToolView{}}
 	for _, a := range e.Registry.Announced() {
-		reply.Tools = append(reply.Tools, crumbs.ToolView{Group: a.Group, Handler: a.Handler, Description: a.Description, Schema: a.Schema,
-			Effect: a.Effect, Stream: a.Stream, TimeoutMs: a.TimeoutMs, Hash: a.Hash(), Workers: present[a.Group]})
+		reply.Tools = append(reply.Tools, crumbs.ToolView{Kind: cmp.Or(string(a.Kind), crumbs.KindTool), Group: a.Group, Handler: a.Handler, Description: a.Description, Schema: a.Schema,
+			Effect: a.Effect, Stream: a.Stream, TimeoutMs: a.TimeoutMs, Points: a.Points, Hash: a.Hash(), Workers: present[a.Group]})
 	}
 	return reply, nil
 }

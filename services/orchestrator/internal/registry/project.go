@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
@@ -19,6 +20,7 @@ type Project struct {
 	Revision string                    `json:"revision"`
 	Agents   map[crumbs.AgentID]string `json:"agents"`
 	Groups   map[string]crumbs.Group   `json:"groups,omitempty"`
+	Shared   agent.Shared              `json:"shared,omitzero"` // hooks and plugins
 	At       crumbs.Time               `json:"at"`
 }
 

@@ -142,6 +142,9 @@ func (r *Registry) Definition(ctx context.Context, id crumbs.AgentID, revision s
 	if err := json.Unmarshal(rec.Value, d); err != nil {
 		return nil, fault.Wrap(fault.InternalError, err, "revision %s of agent %s does not decode", revision, id)
 	}
+	if err := d.Compile(); err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	bound(r.definitions)
@@ -192,13 +195,12 @@ func (r *Registry) Pin(ctx context.Context, d *agent.Definition, revision string
 	if ok && got.generation == generation {
 		return got.set, got.hash, got.warnings, nil
 	}
-	set, warnings, err := agent.Assemble(d, r.lookup, func(group string) bool { return r.hasQueue(ctx, group) })
+	set, warnings, err := agent.Assemble(d, agent.Surroundings{Shared: p.Shared, Announced: r.lookup,
+		HasQueue: func(group string) bool { return r.hasQueue(ctx, group) }})
 	if err != nil {
 		return nil, "", nil, err
 	}
-	for i := range set.Entries {
-		set.Entries[i].StartBeforeMs = p.Groups[set.Entries[i].Group].StartBeforeMs
-	}
+	set.QueueFor(func(group string) int64 { return p.Groups[group].StartBeforeMs })
 	if err := set.Compile(); err != nil {
 		return nil, "", nil, err
 	}
@@ -300,14 +302,14 @@ func (r *Registry) Queues(ctx context.Context) (map[string][]string, error) {
 
 // Known reports whether a worker of group ever announced the tool.
 func (r *Registry) Known(group, tool string) bool {
-	_, known := r.lookup(group, tool)
+	_, known := r.lookup(agent.AnnouncedTool, group, tool)
 	return known
 }
 
-func (r *Registry) lookup(group, tool string) (agent.Announcement, bool) {
+func (r *Registry) lookup(kind agent.Announced, group, handler string) (agent.Announcement, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a, ok := r.announced[agent.AnnouncementKey(agent.AnnouncedTool, group, tool)]
+	a, ok := r.announced[agent.AnnouncementKey(kind, group, handler)]
 	return a, ok
 }
 

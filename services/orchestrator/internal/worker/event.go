@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/crumbmesh/crumbmesh/pkg/argument"
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
@@ -150,7 +150,7 @@ func (w *Worker) admit(ctx context.Context, in *incoming, event core.Event) (cor
 	if pinned.Agent, err = w.registry.Definition(ctx, r.AgentID, revision); err != nil {
 		return refuse(err)
 	}
-	if err := checkInput(pinned.Agent.InputSchema, input); err != nil {
+	if req.Input, err = fitting(pinned.Agent, input); err != nil {
 		return refuse(err)
 	}
 	set, hash, warnings, err := w.registry.Pin(ctx, pinned.Agent, revision, project)
@@ -203,15 +203,19 @@ func (w *Worker) mayStart(ctx context.Context, err error, waited time.Duration) 
 	return starting
 }
 
-func checkInput(schema, input json.RawMessage) error {
-	if len(schema) == 0 {
-		return nil
+// fitting is the input with the defaults of the agent's schema, as arguments of
+// tools have them; INVALID_INPUT when it does not fit.
+func fitting(d *agent.Definition, input json.RawMessage) (json.RawMessage, error) {
+	s, err := d.Input()
+	if s == nil || err != nil {
+		return input, err
 	}
-	s, err := argument.Compile(schema)
+	full, err := s.Fill(input)
 	if err != nil {
-		return err
+		f := fault.From(err)
+		return nil, fault.New(fault.InvalidInput, "%s", f.Message)
 	}
-	return s.Check(fault.InvalidInput, input)
+	return full, s.Check(fault.InvalidInput, full)
 }
 
 // Bounds of what a run's record keeps of its request.
