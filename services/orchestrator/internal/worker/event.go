@@ -187,9 +187,11 @@ func (w *Worker) admit(ctx context.Context, in *incoming, event core.Event) (cor
 // mayStart reports whether the worker whose tool is missing may yet come: for a
 // moment any may, and for as long as somebody says that he starts it.
 func (w *Worker) mayStart(ctx context.Context, err error, waited time.Duration) bool {
+	if err == nil || waited >= startingWait {
+		return false
+	}
 	f := fault.From(err)
-	missing := f.Code == fault.ToolNotFound || f.Code == fault.HookNotFound || f.Code == fault.ParserNotFound
-	if err == nil || !missing || waited >= startingWait {
+	if f.Code != fault.ToolNotFound && f.Code != fault.HookNotFound && f.Code != fault.ParserNotFound {
 		return false
 	}
 	if waited < admissionWait {
