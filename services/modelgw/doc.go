@@ -18,6 +18,9 @@
 //
 // # Invariants
 //
+//   - The queue `own` is of all instances that agents have of their own: the call names
+//     revision and instance, and the revision says of what kind it is. Every gateway
+//     serves it.
 //   - An adapter is asked only under the claim of its attempt, taken directly
 //     before; a second request of an attempt is dropped, a redelivery after a
 //     crash runs again (`idempotent`) and still leaves one result.
