@@ -1,16 +1,12 @@
 package agent
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 )
-
-// subjectRE is a subject that may be asked: no wildcards, none of NATS' own.
-var subjectRE = regexp.MustCompile(`^[^\s.*>$\x00][^\s.*>\x00]*(\.[^\s.*>\x00]+)*$`)
 
 // hooks checks what a file declares; at is the place of its field `hooks`.
 func (c *checker) hooks(at place, o owner, hooks Hooks) {
@@ -60,8 +56,8 @@ func (c *checker) hook(at place, o owner, h hookAt) {
 		c.dir(at.key("dir"), o.folder, h.Dir)
 		c.name(at.key("group"), "group", h.Group)
 	default:
-		if len(h.NATS) > crumbs.AttrMax || !subjectRE.MatchString(h.NATS) {
-			c.bad(at.key("nats"), "expected a subject like ops.notify, without wildcards and without a $ at its beginning, got %s", quote(h.NATS))
+		if err := crumbs.CheckForeignSubject(h.NATS); err != nil {
+			c.fail(at.key("nats"), fault.From(err))
 		}
 		c.name(at.key("group"), "group", h.Group)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
+	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 	"github.com/crumbmesh/crumbmesh/pkg/tool/worker"
 )
@@ -45,11 +46,11 @@ func (c Config) complete() (Config, error) {
 	return c, crumbs.CheckName("group", c.Group)
 }
 
-func (c Config) worker() worker.Config {
+func (c Config) worker(conn *mesh.Conn) worker.Config {
 	var earlier []tool.Tool
 	for _, e := range c.Earlier {
 		if e.Announcement.Group == c.Group {
-			earlier = append(earlier, command(e))
+			earlier = append(earlier, command(conn, e))
 		}
 	}
 	return worker.Config{Group: c.Group, Earlier: earlier, Name: c.Name, Slots: c.Slots, Grace: c.Grace, Verify: c.Verify, Ready: c.Ready, Health: c.Health}

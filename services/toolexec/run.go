@@ -7,14 +7,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/secret"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
-	"github.com/crumbmesh/crumbmesh/pkg/tool/program"
 	"github.com/crumbmesh/crumbmesh/pkg/tool/worker"
 )
 
@@ -28,16 +26,16 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	if err != nil {
 		return err
 	}
-	tools, err := cfg.tools(conn.Log)
+	tools, err := cfg.tools(conn)
 	if err != nil {
 		return err
 	}
-	return worker.Run(ctx, cfg.worker(), conn, tools...)
+	return worker.Run(ctx, cfg.worker(conn), conn, tools...)
 }
 
-// tools are the commands of the folder that belong to the group, then the Go
+// tools are the commands and subjects of the folder that belong to the group, then the Go
 // tools. It warns of variables whose values are too short to be kept secret.
-func (c Config) tools(log *slog.Logger) ([]tool.Tool, error) {
+func (c Config) tools(conn *mesh.Conn) ([]tool.Tool, error) {
 	if c.Dir == "" {
 		return c.Tools, nil
 	}
@@ -50,12 +48,12 @@ func (c Config) tools(log *slog.Logger) ([]tool.Tool, error) {
 	for _, e := range project.ExecTools() {
 		groups[e.Announcement.Group] = true
 		if e.Announcement.Group == c.Group {
-			out = append(out, command(e))
-			warn(log, e)
+			out = append(out, command(conn, e))
+			warn(conn.Log, e)
 		}
 	}
 	if len(out)+len(c.Tools)+len(c.Earlier) == 0 {
-		return nil, fault.New(fault.InvalidConfig, "toolexec: no exec tool in %s is in group %q; its groups are: %s",
+		return nil, fault.New(fault.InvalidConfig, "toolexec: no exec tool, hook or parser in %s is in group %q; its groups are: %s",
 			c.Dir, c.Group, strings.Join(slices.Sorted(maps.Keys(groups)), ", "))
 	}
 	return append(out, c.Tools...), nil
@@ -68,19 +66,4 @@ func warn(log *slog.Logger, e agent.ExecTool) {
 			log.Warn("the value of a declared variable is too short to be masked in results", "tool", e.Announcement.Handler, "variable", name, "bytesMin", secret.LengthMin)
 		}
 	}
-}
-
-// command is an exec tool as a worker serves it. Its announcement is that of the
-// project, digest included, so that calls assembled from the folder find it.
-func command(e agent.ExecTool) tool.Tool {
-	a := e.Announcement
-	opts := []tool.Option{tool.Schema(a.Schema), tool.OutputSchema(a.OutputSchema), tool.Effect(a.Effect), tool.Digest(a.Digest)}
-	if a.TimeoutMs > 0 {
-		opts = append(opts, tool.Timeout(time.Duration(a.TimeoutMs)*time.Millisecond))
-	}
-	if a.IdleTimeoutMs > 0 {
-		opts = append(opts, tool.IdleTimeout(time.Duration(a.IdleTimeoutMs)*time.Millisecond))
-	}
-	p := program.Program{Command: e.Argv, Dir: e.Dir, Env: e.Env, Stream: a.Stream}
-	return p.Tool(a.Handler, a.Description, opts...)
 }

@@ -60,7 +60,7 @@ func writeUsers(b *strings.Builder, roles []Role, users Users) {
 				b.WriteString("]}\n        subscribe: {allow: [")
 				writeList(b, r.Subscribes())
 				b.WriteString("]}\n")
-				if len(r.Serves) > 0 {
+				if len(r.Serves)+len(r.Within) > 0 {
 					fmt.Fprintf(b, "        allow_responses: {max: 1, expires: %q}\n", responseExpiry)
 				}
 				b.WriteString("      }")
@@ -91,13 +91,14 @@ func (r Role) Publishes() []string {
 	for _, u := range r.Uses {
 		out = append(out, r.Local(u.Subject))
 	}
+	out = append(out, r.Within...)
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
 // Subscribes lists what the role's user may listen to.
 func (r Role) Subscribes() []string {
-	out := append([]string{r.InboxPrefix() + ".>"}, r.Hears...)
+	out := slices.Concat([]string{r.InboxPrefix() + ".>"}, r.Hears, r.Within)
 	if len(r.Serves) > 0 {
 		out = append(append(out, r.Serves...), "$SRV.>") // found by `nats micro ls` of its own account
 	}

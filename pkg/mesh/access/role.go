@@ -49,6 +49,7 @@ type Role struct {
 	Uses    []Use  // what it may publish or ask
 	Hears   []string
 	Serves  []string // requests it answers
+	Within  []string // requests it makes and answers inside its own account, of nobody else's business
 	System  bool     // the server's own account: its events and state
 }
 

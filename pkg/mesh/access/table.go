@@ -12,6 +12,10 @@ const (
 	kv  = "$KV."
 )
 
+// subjectHooks is where hooks ask (`nats: hook.…`) and services of the group's own
+// account answer. It leaves the account only where an operator exports it.
+const subjectHooks = "hook.>"
+
 func to(subjects ...string) []Use {
 	out := make([]Use, len(subjects))
 	for i, s := range subjects {
@@ -85,7 +89,8 @@ func tools(group string) Role {
 			keep(crumbs.BucketTools, group+".*.*"), look(crumbs.StreamInbox, "tool.result."+group+".*.*"), look(crumbs.StreamDeltas, "delta.*.*.tool.partial."+group),
 			get(crumbs.AreaCall(group)), put(crumbs.AreaTool(group), crumbs.AreaLive(group), crumbs.AreaToolFile(group)), get(crumbs.AreaFile),
 			giveUp(crumbs.StreamToolCalls+"-"+group)),
-		Hears: []string{crumbs.SubjectCancels},
+		Hears:  []string{crumbs.SubjectCancels},
+		Within: []string{subjectHooks},
 	}
 }
 

@@ -25,6 +25,9 @@ func table() string {
 	b.WriteString("| role (account), for | publishes and asks | hears | answers |\n|---|---|---|---|\n")
 	for _, r := range (access.Mesh{Groups: []string{"G"}, Providers: []string{"P"}}).Roles() {
 		uses := slices.Clone(r.Uses)
+		for _, s := range r.Within {
+			uses = append(uses, access.Use{Subject: s})
+		}
 		slices.SortFunc(uses, func(a, b access.Use) int { return cmp.Compare(a.Subject, b.Subject) })
 		var subjects []string
 		for _, u := range uses {
@@ -33,7 +36,7 @@ func table() string {
 		if r.System {
 			subjects = []string{"everything of the system account"}
 		}
-		b.WriteString("| **" + r.Name + "** (" + r.Account + "), " + r.For + " | " + code(slices.Compact(subjects)) + " | " + code(r.Hears) + " | " + code(r.Serves) + " |\n")
+		b.WriteString("| **" + r.Name + "** (" + r.Account + "), " + r.For + " | " + code(slices.Compact(subjects)) + " | " + code(append(slices.Clone(r.Hears), r.Within...)) + " | " + code(append(slices.Clone(r.Serves), r.Within...)) + " |\n")
 	}
 	return b.String()
 }

@@ -20,6 +20,11 @@ type output struct {
 	tooMuch func()     // ends the program
 	masker  *secret.Masker
 
+	// empty is the result when nothing was written; a nil one, or no function, makes
+	// that an error. With ignored, whatever was written is nothing.
+	empty   func() (json.RawMessage, error)
+	ignored bool
+
 	mu    sync.Mutex
 	buf   []byte
 	line  int
@@ -32,6 +37,9 @@ func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.fault != nil {
+		return len(b), nil
+	}
+	if o.ignored {
 		return len(b), nil
 	}
 	rest := b
@@ -104,10 +112,25 @@ func (o *output) result() (json.RawMessage, *fault.Error) {
 		return o.last, o.fault
 	}
 	doc := bytes.TrimSpace(o.buf)
+	if len(doc) == 0 && o.empty != nil {
+		if result, err := o.empty(); err != nil {
+			return nil, o.failed(err)
+		} else if result != nil {
+			return result, nil
+		}
+	}
 	if !document(doc) {
 		return nil, fault.New(fault.ToolError, "the program's output is not one JSON document: %s", o.excerpt(doc))
 	}
 	return doc, nil
+}
+
+// failed is err as a fault: TOOL_ERROR when it has no code.
+func (o *output) failed(err error) *fault.Error {
+	if fault.CodeOf(err) != "" {
+		return fault.From(err)
+	}
+	return fault.Wrap(fault.ToolError, err, "the program's files cannot be stored: %s", o.masker.Text(err.Error()))
 }
 
 // document reports whether doc is one. Of one nested too deeply json.Valid

@@ -18,22 +18,45 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 )
 
-// run is the tool's handler. It returns when the program has ended, also when
-// ctx is done before.
-func (p Program) run(ctx tool.Context, args json.RawMessage, yield tool.Yield) (json.RawMessage, error) {
+// runTool is the handler of a tool: what the program leaves in its folder is stored
+// once it succeeded, and is its result when it wrote nothing.
+func (p Program) runTool(ctx tool.Context, args json.RawMessage, yield tool.Yield) (json.RawMessage, error) {
+	dir := newFolder(ctx)
+	defer dir.remove()
+	stored := false
+	out := &output{empty: func() (json.RawMessage, error) {
+		stored = true
+		return dir.result(ctx)
+	}}
+	if p.Stream {
+		out.yield = yield
+	}
+	result, err := p.execute(ctx, args, out, dir.variables()...)
+	if err != nil || stored {
+		return result, err
+	}
+	_, err = dir.store(ctx)
+	return result, err
+}
+
+// run is the handler of a parser.
+func (p Program) run(ctx tool.Context, args json.RawMessage, _ tool.Yield) (json.RawMessage, error) {
+	return p.execute(ctx, args, &output{})
+}
+
+// execute runs the program once, with more variables of its own. It returns when it has ended,
+// also when ctx is done before.
+func (p Program) execute(ctx tool.Context, args json.RawMessage, out *output, more ...string) (json.RawMessage, error) {
 	env, err := p.environment(ctx)
 	if err != nil {
 		return nil, err
 	}
 	masker := ctx.Secrets.Masker()
-	proc, err := p.start(env, masker)
+	proc, err := p.start(append(env, more...), masker)
 	if err != nil {
 		return nil, err
 	}
-	if !p.Stream {
-		yield = nil
-	}
-	out := &output{yield: yield, tooMuch: proc.kill, masker: masker}
+	out.tooMuch, out.masker = proc.kill, masker
 	ended := proc.feed(args, out)
 	select {
 	case <-ended:

@@ -1,11 +1,16 @@
 package program
 
 import (
+	"encoding/json"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
@@ -39,11 +44,16 @@ type Program struct {
 // Tool declares p as a tool. What is wrong with p shows in its Err as
 // INVALID_CONFIG.
 func (p Program) Tool(name, description string, opts ...tool.Option) tool.Tool {
+	return tool.New(name, description, p.runTool, append(p.options(), opts...)...)
+}
+
+// options are what every program is declared with.
+func (p Program) options() []tool.Option {
 	own := []tool.Option{func(*tool.Tool) error { return p.check() }, tool.Ready(p.ready)}
 	if p.Stream {
 		own = append(own, tool.Stream())
 	}
-	return tool.New(name, description, p.run, append(own, opts...)...)
+	return own
 }
 
 func (p Program) check() error {
@@ -85,7 +95,11 @@ func (p Program) environment(ctx tool.Context) ([]string, error) {
 			env = append(env, name+"="+v)
 		}
 	}
-	env = append(env, "CRUMB_RUN_ID="+string(ctx.RunID), "CRUMB_CALL_ID="+string(ctx.CallID), "CRUMB_ATTEMPT="+strconv.Itoa(ctx.Attempt))
+	told, err := told(ctx)
+	if err != nil {
+		return nil, err
+	}
+	env = append(env, told...)
 	for _, name := range p.Env {
 		v, ok := lookup(name)
 		if !ok || v == "" {
@@ -96,6 +110,38 @@ func (p Program) environment(ctx tool.Context) ([]string, error) {
 			return nil, err
 		}
 		env = append(env, name+"="+v)
+	}
+	return env, nil
+}
+
+// told is what the program knows of its call. What the call does not have is not set.
+func told(ctx tool.Context) ([]string, error) {
+	var env []string
+	for _, v := range [][2]string{
+		{"CRUMB_AGENT_ID", string(ctx.AgentID)}, {"CRUMB_SESSION_ID", string(ctx.SessionID)}, {"CRUMB_RUN_ID", string(ctx.RunID)},
+		{"CRUMB_CALL_ID", string(ctx.CallID)}, {"CRUMB_ATTEMPT", strconv.Itoa(ctx.Attempt)}, {"CRUMB_TOOL_NAME", ctx.ToolName},
+	} {
+		if v[1] != "" {
+			env = append(env, v[0]+"="+v[1])
+		}
+	}
+	if ctx.Hook != nil {
+		env = append(env, "CRUMB_HOOK_NAME="+ctx.Hook.Name, "CRUMB_HOOK_POINT="+ctx.Hook.Point)
+	}
+	if ctx.Principal != nil {
+		who, err := json.Marshal(ctx.Principal)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, "CRUMB_PRINCIPAL="+string(who))
+	}
+	if ctx.Context == nil {
+		return env, nil
+	}
+	span := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, span)
+	for _, key := range slices.Sorted(maps.Keys(span)) {
+		env = append(env, strings.ToUpper(key)+"="+span[key])
 	}
 	return env, nil
 }

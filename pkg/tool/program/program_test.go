@@ -189,14 +189,14 @@ func TestProgram_F101_OnlyDeclaredVariables(t *testing.T) {
 	for i := range 40 {
 		parent[fmt.Sprintf("SECRET_%d", i)] = "s"
 	}
-	p := sh(`env | grep -v -e '^_=' -e '^PWD=' -e '^SHLVL=' -e '^OLDPWD=' | sort | tr '\n' ' ' | sed 's/.*/"&"/'`)
+	p := sh(`env | grep -v -e '^_=' -e '^PWD=' -e '^SHLVL=' -e '^OLDPWD=' -e '^CRUMB_FILES_DIR=' | sort | tr '\n' ' ' | sed 's/.*/"&"/'`)
 	p.Lookup = func(name string) (string, bool) { v, ok := parent[name]; return v, ok }
 	p.Env = []string{"TOKEN", "KEY"}
 	got, _, err := run(t, p.Tool("p", "d"), `{}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf(`"CRUMB_ATTEMPT=3 CRUMB_CALL_ID=run_1.2.0 CRUMB_RUN_ID=run_1 HOME=/home/w KEY=k LANG=C PATH=%s TOKEN=t "`, parent["PATH"])
+	want := fmt.Sprintf(`"CRUMB_ATTEMPT=3 CRUMB_CALL_ID=run_1.2.0 CRUMB_RUN_ID=run_1 CRUMB_TOOL_NAME=tool_p HOME=/home/w KEY=k LANG=C PATH=%s TOKEN=t "`, parent["PATH"])
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -354,7 +354,7 @@ func TestProgram_CancelKillsWhatIgnoresSIGTERM(t *testing.T) {
 func TestProgram_LeftoversAreKilled(t *testing.T) {
 	t.Parallel()
 	path, gone := watch(t)
-	got, _, err := run(t, sh(`sleep 300 > `+path+` & sleep 300 & echo 1`).Tool("p", "d"), `{}`)
+	got, _, err := run(t, sh(`exec 3>`+path+`; sleep 300 & sleep 300 & echo 1`).Tool("p", "d"), `{}`)
 	if err != nil || got != "1" {
 		t.Errorf("got %s, %v", got, err)
 	}
