@@ -16,7 +16,8 @@ type Item struct {
 	Raw json.RawMessage
 
 	// Delta says that the item is a delta: Seq is then the number of the crumb it
-	// follows, and Attempt and Index order it inside its call.
+	// follows, and Attempt and Index order it inside its call. A partial result that
+	// its tool keeps (`keepPartials`) is a crumb and has them too.
 	Delta   bool
 	Attempt int
 	Index   int
@@ -32,6 +33,7 @@ type Item struct {
 	call   call // that the delta belongs to or the crumb closes
 	closes int  // attempt of a tool call whose deltas the closing crumb counts; 0: it does not say
 	deltas int  // that the closing crumb counts
+	kept   bool // a partial result that its call keeps: a crumb of what may have been a delta before
 }
 
 // Decode reads the whole body into a struct of pkg/crumbs. It fails with
@@ -44,6 +46,8 @@ type call struct {
 	step, attempt int
 	tool          crumbs.CallID
 }
+
+func (i Item) piece() piece { return piece{i.call, i.Attempt, i.Index} }
 
 // content are the fields Follow reads of any body.
 type content struct {
@@ -76,7 +80,12 @@ func readItem(subject string, body json.RawMessage) (Item, error) {
 		item.Delta, item.call = true, call{step: c.Step, attempt: c.Attempt}
 		want = crumbs.ModelDeltaSubject(c.AgentID, c.RunID, c.Type)
 	case crumbs.TypeResultPartial:
-		item.Delta, item.call = true, call{tool: c.ToolCallID}
+		item.call, item.Attempt, item.Index = call{tool: c.ToolCallID}, c.Attempt, c.Index
+		if want = crumbs.CrumbSubject(c.AgentID, c.RunID, c.Type); subject == want {
+			item.kept = true
+			break
+		}
+		item.Delta = true
 		want = crumbs.PartialSubject(c.AgentID, c.RunID, crumbs.Token(subject, tokenGroup))
 	case crumbs.TypeStepEnd:
 		item.call, item.deltas = call{step: c.Step, attempt: c.Attempt}, c.Deltas

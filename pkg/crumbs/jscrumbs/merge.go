@@ -17,7 +17,9 @@ const DeltaWait = 250 * time.Millisecond
 //
 // Rules: crumbs by number; a delta after the crumb it names, by (attempt, index)
 // inside its call; a crumb that closes a call after the call's deltas, which it
-// waits for at most DeltaWait; a delta of a closed call never.
+// waits for at most DeltaWait; a delta of a closed call never. A partial result that
+// is kept is a delta first and a crumb later: what comes first is passed on, and the
+// other is not.
 type merge struct {
 	run    crumbs.RunID
 	after  uint64 // the cursor: nothing at or before it is handed on
@@ -29,8 +31,9 @@ type merge struct {
 	queue   []held // crumbs that came and were not passed on
 	streams []*stream
 	closed  map[call]bool
-	waiting int  // deltas that came and were not passed on
-	ended   bool // the terminal crumb was passed on
+	shown   map[piece]bool // of calls that are not closed
+	waiting int            // deltas that came and were not passed on
+	ended   bool           // the terminal crumb was passed on
 	live    *tide
 }
 
@@ -38,6 +41,12 @@ type merge struct {
 type tide struct {
 	caught bool      // up with those that were stored when the reading began
 	moved  time.Time // when the last delta came
+}
+
+// piece names a partial result that may come twice.
+type piece struct {
+	call           call
+	attempt, index int
 }
 
 type held struct {
@@ -61,7 +70,7 @@ type attempt struct {
 }
 
 func newMerge(run crumbs.RunID, after uint64, strict bool, live *tide) *merge {
-	return &merge{run: run, after: after, strict: strict, live: live, closed: map[call]bool{}}
+	return &merge{run: run, after: after, strict: strict, live: live, closed: map[call]bool{}, shown: map[piece]bool{}}
 }
 
 // crumb takes a crumb. It returns CRUMBS_EXPIRED when crumbs before it, which
@@ -89,7 +98,7 @@ func expired(run crumbs.RunID, from, first uint64) error {
 
 // delta takes a delta. One that came before, or whose call is closed, is dropped.
 func (m *merge) delta(i Item, now time.Time) {
-	if m.closed[i.call] || m.ended {
+	if m.closed[i.call] || m.ended || m.shown[i.piece()] {
 		return
 	}
 	s := m.stream(i.call)
@@ -159,8 +168,9 @@ func (m *merge) next(now time.Time) (Item, bool) {
 			}
 		}
 		m.queue[0], m.queue = held{}, m.queue[1:]
+		first := !h.item.kept || m.keep(h.item, now)
 		i := m.pass(h.item)
-		if i.Seq > m.after {
+		if first && i.Seq > m.after {
 			return i, true
 		}
 	}
@@ -171,11 +181,50 @@ func (m *merge) next(now time.Time) (Item, bool) {
 func (m *merge) nextDelta(now time.Time) (Item, bool) {
 	for _, s := range m.streams {
 		if i, ok := s.pop(now, false, func(h held) bool { return m.open(h, now) }); ok {
-			m.waiting--
-			return i, true
+			return m.took(i), true
 		}
 	}
 	return Item{}, false
+}
+
+// took notes a delta that is passed on. Only the first partial results of an attempt
+// can come again as crumbs.
+func (m *merge) took(i Item) Item {
+	m.waiting--
+	if i.call.tool != "" && i.Index < crumbs.PartialsMax {
+		m.shown[i.piece()] = true
+	}
+	return i
+}
+
+// keep notes a partial result that comes as a crumb, and reports whether it is new:
+// not passed on as a delta. The delta, which may be here or on its way, is not passed
+// on any more.
+func (m *merge) keep(i Item, now time.Time) bool {
+	if m.shown[i.piece()] {
+		return false
+	}
+	m.shown[i.piece()] = true
+	s := m.stream(i.call)
+	if s == nil {
+		s = &stream{call: i.call}
+		m.streams = append(m.streams, s)
+	}
+	a := s.attempt(i.Attempt)
+	if a == nil {
+		return true
+	}
+	if _, here := a.items[i.Index]; here {
+		delete(a.items, i.Index)
+		m.waiting--
+	}
+	if a.next == i.Index {
+		a.next++
+	}
+	a.passed++
+	a.lacking = time.Time{}
+	a.mark(now)
+	return true
 }
 
 // open reports whether the crumb before a delta was passed on. Who follows from
@@ -261,7 +310,7 @@ func (m *merge) counted(i Item) *attempt {
 // holds reports whether more deltas should be there before a closing crumb. As
 // long as stored ones are being read, any may come, also of an earlier attempt.
 func (m *merge) holds(h held) bool {
-	return h.item.call != (call{}) && (!m.live.caught || m.missing(h.item) > 0)
+	return h.item.call != (call{}) && !h.item.kept && (!m.live.caught || m.missing(h.item) > 0)
 }
 
 // until is when a closing crumb is passed on whatever is missing. As long as
@@ -279,12 +328,11 @@ func (m *merge) until(h held) time.Time {
 func (m *merge) flush(i Item, now time.Time) (Item, bool) {
 	terminal := crumbs.Terminal(i.Type)
 	for _, s := range m.streams {
-		if !terminal && s.call != i.call {
+		if !terminal && (s.call != i.call || i.kept) {
 			continue
 		}
 		if d, ok := s.pop(now, true, func(held) bool { return true }); ok {
-			m.waiting--
-			return d, true
+			return m.took(d), true
 		}
 	}
 	return Item{}, false
@@ -294,13 +342,18 @@ func (m *merge) flush(i Item, now time.Time) (Item, bool) {
 func (m *merge) pass(i Item) Item {
 	m.last = i.Seq
 	m.ended = crumbs.Terminal(i.Type)
-	if i.call == (call{}) {
+	if i.call == (call{}) || i.kept {
 		return i
 	}
 	if i.Seq > m.after {
 		i.DeltasMissing = m.missing(i)
 	}
 	m.closed[i.call] = true
+	for p := range m.shown {
+		if p.call == i.call {
+			delete(m.shown, p)
+		}
+	}
 	m.streams = slices.DeleteFunc(m.streams, func(s *stream) bool {
 		if s.call != i.call {
 			return false

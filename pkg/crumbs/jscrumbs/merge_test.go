@@ -98,6 +98,13 @@ func partial(afterSeq uint64, tool crumbs.CallID, attempt, index int) Item {
 	return Item{Base: crumbs.Base{Type: crumbs.TypeResultPartial, Seq: afterSeq}, Delta: true, Attempt: attempt, Index: index, call: call{tool: tool}}
 }
 
+// keptAs is a partial result as the crumb that keeps it.
+func keptAs(seq uint64, tool crumbs.CallID, attempt, index int) Item {
+	i := partial(seq, tool, attempt, index)
+	i.Delta, i.kept = false, true
+	return i
+}
+
 func result(seq uint64, tool crumbs.CallID, deltas int) Item {
 	return Item{Base: crumbs.Base{Type: crumbs.TypeToolResulted, Seq: seq}, call: call{tool: tool}, deltas: deltas}
 }
@@ -148,6 +155,22 @@ func TestMerge_Order(t *testing.T) {
 		{name: "attempts of a tool call: the last one counts if none is named", feed: func(s *script) {
 			s.crumbs(plain(1)).deltas(partial(1, "a", 1, 0), partial(1, "a", 1, 2), partial(1, "a", 2, 0), partial(1, "a", 1, 1)).crumbs(result(2, "a", 2)).wait()
 		}, want: []string{"1", "a:1.0", "a:1.2", "a:2.0", "2-1"}},
+		{name: "kept partials that came live are not told again", feed: func(s *script) {
+			s.crumbs(plain(1)).deltas(partial(1, "a", 1, 0), partial(1, "a", 1, 1)).crumbs(keptAs(2, "a", 1, 0), keptAs(3, "a", 1, 1), resultOf(4, "a", 1, 2), plain(5))
+		}, want: []string{"1", "a:1.0", "a:1.1", "4", "5"}},
+		{name: "kept partials stand for the live ones that did not come, or come too late", feed: func(s *script) {
+			s.crumbs(plain(1)).deltas(partial(1, "a", 1, 0), partial(1, "a", 1, 2)).crumbs(keptAs(2, "a", 1, 0), keptAs(3, "a", 1, 1), keptAs(4, "a", 1, 2)).
+				deltas(partial(1, "a", 1, 1), partial(1, "a", 1, 2)).crumbs(resultOf(5, "a", 1, 3))
+		}, want: []string{"1", "a:1.0", "3", "a:1.2", "5"}},
+		{name: "kept partials are what there is without live ones, in every attempt", feed: func(s *script) {
+			s.crumbs(plain(1), keptAs(2, "a", 1, 0), plain(3), keptAs(4, "a", 2, 0), resultOf(5, "a", 2, 1))
+		}, want: []string{"1", "2", "3", "4", "5"}},
+		{name: "live ones after those that are kept are waited for", feed: func(s *script) {
+			s.crumbs(plain(1), keptAs(2, "a", 1, 0), resultOf(3, "a", 1, 2)).deltas(partial(1, "a", 1, 1), partial(1, "a", 1, 0)).crumbs(plain(4))
+		}, want: []string{"1", "2", "a:1.1", "3", "4"}},
+		{name: "a kept partial before the cursor was seen", after: 2, feed: func(s *script) {
+			s.crumbs(plain(1), keptAs(2, "a", 1, 0)).deltas(partial(1, "a", 1, 0), partial(1, "a", 1, 1)).crumbs(plain(3), resultOf(4, "a", 1, 2))
+		}, want: []string{"a:1.1", "3", "4"}},
 		{name: "parallel calls", feed: func(s *script) {
 			s.crumbs(plain(1), plain(2)).deltas(partial(1, "a", 1, 0), partial(2, "b", 1, 0)).crumbs(result(3, "b", 1)).deltas(partial(1, "a", 1, 1)).crumbs(result(4, "a", 2))
 		}, want: []string{"1", "2", "a:1.0", "b:1.0", "3", "a:1.1", "4"}},
