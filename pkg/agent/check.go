@@ -78,7 +78,7 @@ func (c *checker) definition(d *Definition) {
 	c.fail(nil, crumbs.CheckAgentID(string(d.ID)))
 	c.file = agentFile
 	c.description(nil, d.Description)
-	c.model(place{"model"}, d.Model)
+	c.model(place{"model"}, d.Model, " or the name of an entry of models of "+projectFile)
 	c.providers(d.Providers)
 	if d.Model.Model != "" && d.scripted() {
 		c.scripted(place{"model", "model"}, d.Model.Model, d.Scripts)
@@ -127,9 +127,10 @@ func (d *Definition) scripted() bool {
 	return d.Model.Provider == ScriptProvider
 }
 
-func (c *checker) model(at place, m Model) {
+// model checks a model; or is what may stand in its place.
+func (c *checker) model(at place, m Model, or string) {
 	if m.Provider == "" && m.Model == "" {
-		c.bad(at, "expected {provider: …, model: …} or the name of an entry of models of %s, got nothing", projectFile)
+		c.bad(at, "expected {provider: …, model: …}%s, got nothing", or)
 		return
 	}
 	c.name(at.key("provider"), "provider", m.Provider)

@@ -91,12 +91,16 @@ func schemaAt(t *testing.T, name string, path []string) map[string]any {
 // What loads is what editors accept.
 func TestFields_aProjectThatLoadsFitsTheSchemas(t *testing.T) {
 	t.Parallel()
-	a, err := txtar.ParseFile("testdata/load/publisher.txtar")
-	if err != nil {
-		t.Fatal(err)
+	var files []txtar.File
+	for _, name := range []string{"publisher", "hooks"} {
+		a, err := txtar.ParseFile("testdata/load/" + name + ".txtar")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, a.Files...)
 	}
 	checked := 0
-	for _, f := range a.Files {
+	for _, f := range files {
 		schema := map[bool]string{
 			f.Name == projectFile:                        "file.project",
 			strings.HasSuffix(f.Name, "/"+agentFile):     "file.agent",
@@ -123,7 +127,7 @@ func TestFields_aProjectThatLoadsFitsTheSchemas(t *testing.T) {
 			t.Errorf("%s: %v", f.Name, err)
 		}
 	}
-	if checked != 8 {
-		t.Errorf("%d files checked, want 8", checked)
+	if checked != 17 {
+		t.Errorf("%d files checked, want 17", checked)
 	}
 }

@@ -43,7 +43,7 @@ func (a *folder) hasPlugin(name string) bool {
 func (a *folder) neverRecovers(file *source, e ErrorHandling, hooks Hooks) {
 	if e.Retry != nil && e.Retry.Attempts <= 1 && len(hooks.OnError) > 0 {
 		a.warn(file, place{"errorHandling", "retry", "attempts"},
-			"with %d attempts the first failure is the last, and after the last one it stands whatever an onError hook answers: allow 2, or remove errorHandling", e.Retry.Attempts)
+			"with attempts: %d the first failure is the last, and after the last one it stands whatever an onError hook answers: allow 2, or remove errorHandling", e.Retry.Attempts)
 	}
 }
 

@@ -119,7 +119,7 @@ func (c *checker) project(p *Project, agents []string) {
 	for _, name := range slices.Sorted(maps.Keys(p.Models)) {
 		at := place{"models", name}
 		c.name(at, "model", name)
-		c.model(at, p.Models[name])
+		c.model(at, p.Models[name], "")
 	}
 	c.shared(&p.Shared)
 }

@@ -18,7 +18,7 @@ func readHooks(o object, f fields) Hooks {
 		items := []*node{n}
 		if n.kind == kindList {
 			if items = n.items; len(items) == 0 {
-				o.s.misfit(at, n, "a hook, or a list of some")
+				o.s.refuse(at, n.line, n.column, invalidf("expected a hook, or a list of at least one, got an empty list: remove the key"))
 			}
 		}
 		for i, item := range items {

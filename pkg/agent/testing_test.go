@@ -35,6 +35,21 @@ func write(t testing.TB, files []txtar.File) string {
 	return dir
 }
 
+// appendTo writes text behind what a file has.
+func appendTo(t testing.TB, file, text string) {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // leafPaths are the paths of all scalars of a JSON document.
 func leafPaths(t testing.TB, text []byte) [][]any {
 	t.Helper()
