@@ -1,0 +1,3 @@
+# Told of each question once, as JSON on stdin: send it to whoever is on call.
+cat >> told.jsonl
+echo >> told.jsonl
