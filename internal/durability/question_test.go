@@ -325,3 +325,42 @@ func TestQuestion_RunsApart_CF_N15_CF_N16(t *testing.T) {
 		}
 	})
 }
+
+// While a person thinks, the agent is taken out of the project and the worker is
+// replaced by one without the tool. The question stays listed, its run goes on with
+// what it pinned, the approved call ends as TOOL_NOT_FOUND, and the model is told. A
+// new run of that agent is refused.
+func TestQuestion_AgentAndToolGone_CF_H22_CF_H23(t *testing.T) {
+	bubble(t, func(t *testing.T, s scene) {
+		s.Gateway()
+		s.Approvals()
+		first := s.Tools(groupBench, s.counted()...)
+		s.apply(asking(clerk("clerk", turn("", call("pay")), turn("Done.")), "pay"))
+		heard := s.overheard("model.call.>")
+		s.Orchestrator()
+		s.Start("clerk", "run_1")
+		s.WaitSuspended("run_1")
+		first.Stop()
+		s.apply(clerk("other", turn("Done.")))
+		s.Tools(groupBench, s.tool("peek", crumbs.EffectPure))
+		s.Start("clerk", "run_2")
+		if code := failure(t, s, "run_2"); code != fault.AgentNotFound {
+			t.Errorf("a new run of the agent: %s", code)
+		}
+		s.Until("the question is listed", func() bool {
+			var page decision.Page
+			err := s.Mesh.Conn.Request(context.Background(), crumbs.EndpointApprovalsList, decision.Query{Status: decision.StatusOpen}, &page)
+			return err == nil && len(page.Approvals) == 1 && page.Approvals[0].AgentID == "clerk"
+		})
+		approve(s, "run_1", 0)
+		s.WaitEnd("run_1")
+		h := account(t, s.Fleet, "run_1").completed("Done.").ended("1.0:error")
+		if e := h.errors["run_1.1.0"].Error; e.Code != fault.ToolNotFound {
+			t.Errorf("the approved call: %v", e)
+		}
+		s.want(t, "run_1", "")
+		if r := prompt(t, heard(), 2)["run_1.1.0"]; !strings.Contains(string(r.Output), "TOOL_NOT_FOUND") {
+			t.Errorf("the model is told %s", r.Output)
+		}
+	})
+}

@@ -87,7 +87,7 @@ func (r *request) work(ctx context.Context) error {
 		return r.late(ctx)
 	}
 	s, err := r.find()
-	if err != nil && fault.CodeOf(err) == fault.ToolLost && r.delivery.Count < mismatchTries {
+	if err != nil && fault.CodeOf(err) != fault.NotAvailable && r.delivery.Count < mismatchTries {
 		return mesh.Retry(mismatchDelay, err)
 	}
 	c := r.context(ctx)
@@ -107,8 +107,9 @@ func (r *request) work(ctx context.Context) error {
 	return r.answer(r.execute(c, s.tool))
 }
 
-// find returns what a call is for. It fails with TOOL_LOST naming both versions when
-// this worker has another one, with NOT_AVAILABLE for a kind that it does not know.
+// find returns what a call is for. It fails with TOOL_NOT_FOUND when this worker does
+// not have the tool, TOOL_LOST naming both versions when it has another one, and
+// NOT_AVAILABLE for a kind that it does not know.
 func (r *request) find() (served, error) {
 	if !known(r.call.Kind) {
 		return served{}, fault.New(fault.NotAvailable, "calls of kind %q are not built in this version", r.call.Kind)
@@ -116,13 +117,22 @@ func (r *request) find() (served, error) {
 	s, ok := r.tools.find(wanted(r.call), r.call.ToolHash)
 	switch {
 	case s.hash == "":
-		return s, fault.New(fault.ToolLost, "worker %s of group %s does not serve the %s %q; start one that does", r.cfg.Name, r.cfg.Group, r.call.Kind, r.call.Handler)
+		return s, fault.New(gone(r.call.Kind), "worker %s of group %s does not serve the %s %q; start one that does", r.cfg.Name, r.cfg.Group, r.call.Kind, r.call.Handler)
 	case !ok:
 		return s, fault.New(fault.ToolLost, "the call is for version %s of %q, worker %s of group %s serves version %s; start workers of one version, or the run again",
 			r.call.ToolHash, r.call.Handler, r.cfg.Name, r.cfg.Group, s.hash).
 			With("wanted", r.call.ToolHash).With("served", s.hash)
 	}
 	return s, nil
+}
+
+// gone is the code of a call of a kind that nobody serves any more: a tool that is
+// gone is told to the model, a program of the run's own is lost to the run.
+func gone(kind string) fault.Code {
+	if kind == crumbs.KindTool {
+		return fault.ToolNotFound
+	}
+	return fault.ToolLost
 }
 
 // admit checks all that must be settled before the claim.

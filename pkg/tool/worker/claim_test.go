@@ -261,7 +261,7 @@ func TestWorker_VersionsOfATool(t *testing.T) {
 		req.CallID, req.Handler = crumbs.ToolCallID(run, 1, 2), "refund"
 		l.send(req)
 		r = l.result()
-		wantStatus(t, r, crumbs.StatusError, fault.ToolLost)
+		wantStatus(t, r, crumbs.StatusError, fault.ToolNotFound)
 		if !strings.Contains(r.Error.Message, "refund") {
 			t.Errorf("message %q", r.Error.Message)
 		}
