@@ -18,9 +18,10 @@ var answers = map[string][]struct{ action, field string }{
 
 // ReadHookAnswer reads what a hook answered at a point; nil is no opinion. Of
 // afterRun and beforeRun the action may be left out where `output`, or `input`, says
-// it; onSuspend only observes, and what it answers is not looked at. It returns HOOK_ERROR for what is no answer of that point: an unknown field or
-// action, a field that the action lacks or does not take. A guard that is
-// misunderstood must not pass for one that has no objection.
+// it; onSuspend only observes, and what it answers is not looked at. It returns
+// HOOK_ERROR for what is no answer of that point: an unknown field or action, a field
+// that the action lacks or does not take. A guard that is misunderstood must not pass
+// for one that has no objection.
 func ReadHookAnswer(point string, raw json.RawMessage) (*HookAnswer, error) {
 	known, ok := answers[point]
 	if point == HookOnSuspend {

@@ -1,5 +1,6 @@
-// Package rule is the one hook chain and retry rule that every scope uses: what an
-// answer of a hook means at its point, and what follows a failure. It is pure.
+// Package rule is the one retry rule that every scope uses: what follows a failure,
+// given what its onError hooks said. It is pure; crumbs.ReadHookAnswer says what an
+// answer means at its point.
 //
 // The rules (seeds/bread-agents, "Hooks"):
 //

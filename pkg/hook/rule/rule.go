@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"bytes"
 	"encoding/json"
 	"time"
 
@@ -11,61 +10,6 @@ import (
 
 // DelayMax bounds the wait before an attempt, whatever a rule or a provider asks for.
 const DelayMax = 5 * time.Minute
-
-// Read is what a hook answered at a point: the result of its call. An answer that
-// says nothing has no Action. It fails with HOOK_ERROR, saying what was expected,
-// for one that its point does not know.
-func Read(point string, result json.RawMessage) (crumbs.HookAnswer, error) {
-	var a crumbs.HookAnswer
-	text := bytes.TrimSpace(result)
-	if len(text) == 0 || string(text) == "null" || string(text) == `""` {
-		return a, nil
-	}
-	if err := json.Unmarshal(text, &a); err != nil {
-		return a, fault.Wrap(fault.HookError, err, "the answer of a hook is null or an object with an action; schemas/hook.answer.v1.json describes it")
-	}
-	if point == crumbs.HookOnSuspend {
-		return crumbs.HookAnswer{}, nil // it only observes
-	}
-	if a.Action == "" && point == crumbs.HookAfterRun && len(a.Output) > 0 {
-		a.Action = crumbs.HookReplace
-	}
-	if a.Action == "" && len(a.Input)+len(a.Output) == 0 && a.Error == nil {
-		return a, nil
-	}
-	return a, fits(point, a)
-}
-
-// fits checks that an answer is one of its point and whole.
-func fits(point string, a crumbs.HookAnswer) error {
-	var want string
-	switch point + " " + a.Action {
-	case "beforeRun continue":
-		if len(a.Input) > 0 {
-			return nil
-		}
-		want = "continue has an input"
-	case "beforeRun shortCircuit", "afterRun replace", "onError recover":
-		if len(a.Output) > 0 {
-			return nil
-		}
-		want = a.Action + " has an output; null is a value"
-	case "onError retry":
-		return nil
-	case "onError fail":
-		if a.Error != nil && a.Error.Code != "" {
-			return nil
-		}
-		want = "fail has an error {code, message}"
-	default:
-		want = map[string]string{
-			crumbs.HookBeforeRun: "the action continue or shortCircuit",
-			crumbs.HookAfterRun:  "the action replace, or {output} alone",
-			crumbs.HookOnError:   "the action recover, retry or fail",
-		}[point]
-	}
-	return fault.New(fault.HookError, "a hook at %s answers null or: %s; got the action %q", point, want, a.Action)
-}
 
 // Retry is errorHandling.retry of what failed.
 type Retry struct {

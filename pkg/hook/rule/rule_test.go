@@ -10,41 +10,6 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/hook/rule"
 )
 
-func TestRead_KnowsTheAnswersOfEachPoint(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ point, answer, action string }{
-		{crumbs.HookBeforeRun, `null`, ""},
-		{crumbs.HookBeforeRun, ``, ""},
-		{crumbs.HookBeforeRun, `{}`, ""},
-		{crumbs.HookBeforeRun, `{"action":"continue","input":null}`, "continue"},
-		{crumbs.HookBeforeRun, `{"action":"shortCircuit","output":null}`, "shortCircuit"},
-		{crumbs.HookAfterRun, `{"output":null}`, "replace"},
-		{crumbs.HookAfterRun, `{"action":"replace","output":3}`, "replace"},
-		{crumbs.HookOnError, `{"action":"recover","output":[]}`, "recover"},
-		{crumbs.HookOnError, `{"action":"retry"}`, "retry"},
-		{crumbs.HookOnError, `{"action":"fail","error":{"code":"TOOL_ERROR","message":"no"}}`, "fail"},
-		{crumbs.HookOnSuspend, `{"action":"retry"}`, ""}, // observes only
-	} {
-		if a, err := rule.Read(c.point, json.RawMessage(c.answer)); err != nil || a.Action != c.action {
-			t.Errorf("%s %s: %q, %v, want %q", c.point, c.answer, a.Action, err, c.action)
-		}
-	}
-	for _, c := range []struct{ point, answer string }{
-		{crumbs.HookBeforeRun, `{"action":"continue"}`},
-		{crumbs.HookBeforeRun, `{"action":"retry"}`},
-		{crumbs.HookBeforeRun, `{"input":1}`}, // an input without saying what for
-		{crumbs.HookBeforeRun, `[1]`},
-		{crumbs.HookAfterRun, `{"action":"recover","output":1}`},
-		{crumbs.HookOnError, `{"action":"recover"}`},
-		{crumbs.HookOnError, `{"action":"fail"}`},
-		{crumbs.HookOnError, `{"action":"skip"}`},
-	} {
-		if a, err := rule.Read(c.point, json.RawMessage(c.answer)); fault.CodeOf(err) != fault.HookError {
-			t.Errorf("%s %s: %+v, %v, want HOOK_ERROR", c.point, c.answer, a, err)
-		}
-	}
-}
-
 func TestDelay_CF_R08_CF_R09_GrowsAndIsBounded(t *testing.T) {
 	t.Parallel()
 	r := rule.Retry{Attempts: 9, BackoffMs: 500, Multiplier: 2}

@@ -79,12 +79,18 @@ func (d *decision) next(c *Chain, call *Call, place int) {
 
 // answered takes the answer of the hook in flight.
 func (d *decision) answered(m *mission, result json.RawMessage) {
-	a, err := rule.Read(m.chain.Point, result)
-	if err != nil {
-		d.hookFailed(m, fault.From(err))
-		return
+	if len(result) == 0 {
+		result = json.RawMessage("null")
 	}
-	d.pass(m, a)
+	a, err := crumbs.ReadHookAnswer(m.chain.Point, result)
+	switch {
+	case err != nil:
+		d.hookFailed(m, fault.From(err))
+	case a == nil:
+		d.pass(m, crumbs.HookAnswer{})
+	default:
+		d.pass(m, *a)
+	}
 }
 
 // pass applies an answer and calls the next hook, or ends the chain.
