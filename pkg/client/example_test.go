@@ -66,3 +66,26 @@ func ExampleClient_Follow() {
 	// 4 human:resumed
 	// 5 agent:error
 }
+
+// A program tells people of what is asked while it waits, and does not want the run
+// to outlive its own patience. Detached would leave the run to whoever comes next.
+func ExampleOnHumanRequired() {
+	c, stop := startDemo()
+	defer stop()
+	ctx, enough := context.WithCancel(context.Background())
+	defer enough()
+
+	out, err := c.Run(ctx, client.Request{Agent: "clerk"},
+		client.OnHumanRequired(func(_ context.Context, q crumbs.HumanRequired) {
+			fmt.Println("please decide on", q.ToolName, string(q.Args))
+			enough()
+		}))
+	if err != nil {
+		log.Panic(err)
+	}
+	fmt.Println(out.Status, out.Err.Code)
+
+	// Output:
+	// please decide on tool_pay {"amount":20}
+	// cancelled RUN_CANCELLED
+}
