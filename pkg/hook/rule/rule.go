@@ -51,7 +51,7 @@ type Verdict struct {
 
 // Resolve decides what follows a failure after its onError chain gave an answer,
 // one without an Action when no hook had an opinion. Once the configured attempts
-// are used up the last error stands, whatever a hook says (CF-K13, one-system b-24).
+// are used up the last error stands, whatever a hook says (one-system b-24).
 // A retry that only a hook asks for happens once, at once (CF-R04).
 func Resolve(f Failure, a crumbs.HookAnswer) Verdict {
 	last := Verdict{Fail: f.Cause}

@@ -26,7 +26,7 @@ func TestDelay_CF_R08_CF_R09_GrowsAndIsBounded(t *testing.T) {
 	}
 }
 
-func TestResolve_CF_K13_CF_R01_CF_R04_CF_R05_CF_R06(t *testing.T) {
+func TestResolve_CF_R01_CF_R04_CF_R05_CF_R06(t *testing.T) {
 	t.Parallel()
 	cause := fault.New(fault.ToolError, "no")
 	three := &rule.Retry{Attempts: 3, BackoffMs: 500, Multiplier: 2}

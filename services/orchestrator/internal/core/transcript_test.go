@@ -194,7 +194,7 @@ func TestTranscript_AfterRunOnce_CF_K10(t *testing.T)    { transcripts(t, "hooks
 func TestTranscript_OnError_CF_K11_CF_K12_CF_R06(t *testing.T) {
 	transcripts(t, "hooks_run_error", "hooks_run_error_fail")
 }
-func TestTranscript_OnErrorAndRetry_CF_K13_CF_R01_CF_R02(t *testing.T) {
+func TestTranscript_OnErrorAndRetry_CF_R01_CF_R02(t *testing.T) {
 	transcripts(t, "hooks_run_error_retries", "hooks_run_error_once_more")
 }
 func TestTranscript_UnknownProvider_CF_K14(t *testing.T) { transcripts(t, "hooks_unserved") }
@@ -214,6 +214,7 @@ func TestTranscript_ToolHooks_CF_K20_CF_K22(t *testing.T) { transcripts(t, "hook
 func TestTranscript_ToolShortCircuit_CF_S06(t *testing.T) {
 	transcripts(t, "hooks_tool_short_circuit")
 }
+func TestTranscript_StreamAndAfterRun_CF_S07(t *testing.T) { transcripts(t, "hooks_tool_stream") }
 func TestTranscript_ToolOnError_CF_K23(t *testing.T) {
 	transcripts(t, "hooks_tool_error", "hooks_tool_error_fail")
 }
@@ -224,7 +225,7 @@ func TestTranscript_HooksAndApproval(t *testing.T) {
 	transcripts(t, "hooks_approval", "hooks_approval_first")
 }
 func TestTranscript_ToolRetry_CF_R01_CF_R04_CF_R08(t *testing.T) {
-	transcripts(t, "tool_retry", "tool_retry_succeeds", "tool_retry_hook")
+	transcripts(t, "tool_retry", "tool_retry_hooks", "tool_retry_succeeds", "tool_retry_hook")
 }
 func TestTranscript_StreamingToolIsNotRepeated_CF_S05(t *testing.T) {
 	transcripts(t, "tool_retry_stream")
