@@ -64,10 +64,6 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	return group.Wait()
 }
 
-func verify(ctx context.Context, conn *mesh.Conn) error {
-	return conn.Verify(ctx, needed(), nil)
-}
-
 // needed are the streams beside those that the consumers are of. The orchestrator's
 // role may look at streams.
 func needed() (all []mesh.Need) {

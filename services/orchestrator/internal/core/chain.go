@@ -72,7 +72,7 @@ func (d *decision) next(c *Chain, call *Call, place int) {
 	*count++
 	c.Errand = Errand{ID: crumbs.RunHookCallID(d.s.Run.ID, d.s.Step, *count)}
 	if call != nil {
-		c.Errand.ID = crumbs.HookCallID(call.ID, *count)
+		c.ID = crumbs.HookCallID(call.ID, *count)
 	}
 	d.send(&c.Errand, hookOf(d.p, c, call).Program)
 }

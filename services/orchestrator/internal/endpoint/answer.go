@@ -56,7 +56,7 @@ func (e *Endpoints) decided(ctx context.Context, id crumbs.CheckpointID) (*crumb
 	}
 	var row decision.Approval
 	if json.Unmarshal(value, &row) != nil || row.Status != decision.StatusDecided || row.Decision == nil {
-		return nil, nil // what is wrong with a row, the approvals service says
+		return nil, nil //nolint:nilerr // what is wrong with a row, the approvals service says
 	}
 	out := &crumbs.RunDecided{Outcome: row.Decision.Outcome, By: row.Decision.By, At: row.Decision.At, KeyID: row.Decision.KeyID}
 	if err := e.verify(*row.Decision); err != nil {
