@@ -147,7 +147,7 @@ func words() map[string]string {
 		"HumanRequired.Kind": "approval", "HumanRequired.ToolName": "tool_read", "HumanRequired.Tool": "tool:read", "HumanRequired.ArgsHash": sampleHash,
 		"HumanResumed.Kind": "approval", "HumanResumed.ToolName": "tool_read", "HumanResumed.Outcome": "edited",
 		"ResultPartial.ToolName": "tool_read", "Prefix.Hash": sampleHash,
-		"ToolResulted.Hook": "audit", "ToolErrored.Hook": "audit",
+		"ToolResulted.Hook": "audit", "RunStarted.Hooks": "audit", "RunEnded.Hooks": "audit", "ToolCalled.Hooks": "audit", "ToolErrored.Hook": "audit",
 		"HookErrored.Hook": "audit", "HookErrored.Point": "afterRun", "HookErrored.Scope": "tool", "HookErrored.ToolName": "tool_read",
 		"FileGenerated.ToolName": "tool_read",
 		"HookInput.Scope":        "tool", "HookInput.Skill": "cite", "HookInput.Tool": "tool:read", "HookInput.ToolName": "tool_read",

@@ -79,6 +79,7 @@ type RunStarted struct {
 	Tools         []string        `json:"tools"` // leaves, sorted
 	Parent        *ParentRef      `json:"parent,omitempty"`
 	Warnings      []string        `json:"warnings,omitempty"`
+	Hooks         []string        `json:"hooks,omitempty"` // that changed the input, in their order
 }
 
 // RunEnded closes a run that completed.
@@ -91,6 +92,7 @@ type RunEnded struct {
 	Usage        *Usage          `json:"usage,omitempty"`
 	Cost         *Cost           `json:"cost,omitempty"`
 	Files        []File          `json:"files,omitempty"`
+	Hooks        []string        `json:"hooks,omitempty"` // that gave or changed the output, in their order
 }
 
 // AgentError closes a run that failed or was cancelled.
@@ -128,6 +130,7 @@ type ToolCalled struct {
 	Args       json.RawMessage `json:"args"`
 	Group      string          `json:"group"`
 	Effect     Effect          `json:"effect"`
+	Hooks      []string        `json:"hooks,omitempty"` // that changed the arguments, in their order
 }
 
 // ToolResulted is a call that ended ok.

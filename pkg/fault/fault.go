@@ -75,6 +75,23 @@ func From(err error) *Error {
 	return Wrap(InternalError, err, "an internal error occurred; the service's log has the details")
 }
 
+// Listed is e with a code of the catalogue: one that is not in it, as a program of
+// somebody's own may give, becomes otherwise, and stays in message and context.
+func (e *Error) Listed(otherwise Code) *Error {
+	for _, entry := range catalogue {
+		if entry.Code == e.Code {
+			return e
+		}
+	}
+	c := *e
+	c.Code = otherwise
+	if e.Code == "" {
+		return &c
+	}
+	c.Message = string(e.Code) + ": " + e.Message
+	return c.With("code", string(e.Code))
+}
+
 // CodeOf returns the code of err, or "" when err is no fault.
 func CodeOf(err error) Code {
 	var e *Error

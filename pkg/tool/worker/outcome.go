@@ -63,7 +63,7 @@ func (r *request) orphaned(claim mesh.Claim) outcome {
 
 // bounded keeps an error small, and such that it can be written and read.
 func bounded(f *fault.Error) *fault.Error {
-	c := *f
+	c := *f.Listed(fault.ToolError)
 	if len(c.Message) > messageMax {
 		c.Message = c.Message[:messageMax] + "…"
 	}

@@ -104,6 +104,7 @@ func runStarted(c crumbs.RunStarted) string {
 		tools = "tools " + Clip(strings.Join(c.Tools, ", "))
 	}
 	text := join(OneLine(string(c.AgentID)), Value(c.Input), tools)
+	text = join(text, note(byHook(c.Hooks...)))
 	for _, w := range c.Warnings {
 		text = join(text, "warning: "+Clip(w))
 	}
@@ -111,7 +112,7 @@ func runStarted(c crumbs.RunStarted) string {
 }
 
 func runEnded(c crumbs.RunEnded) string {
-	return join(Value(c.Output), note(OneLine(c.FinishReason), count(c.Steps, "step"), Duration(c.DurationMs), tokens(c.Usage)))
+	return join(Value(c.Output), note(OneLine(c.FinishReason), byHook(c.Hooks...), count(c.Steps, "step"), Duration(c.DurationMs), tokens(c.Usage)))
 }
 
 func agentError(c crumbs.AgentError) string {
@@ -135,7 +136,7 @@ func stepEnd(c crumbs.StepEnd) string {
 }
 
 func toolCalled(c crumbs.ToolCalled) string {
-	return join(call(c.ToolCallID, c.ToolName), Value(c.Args), note("group "+OneLine(c.Group), OneLine(string(c.Effect))))
+	return join(call(c.ToolCallID, c.ToolName), Value(c.Args), note("group "+OneLine(c.Group), OneLine(string(c.Effect)), byHook(c.Hooks...)))
 }
 
 func toolResulted(c crumbs.ToolResulted) string {
@@ -146,12 +147,12 @@ func toolErrored(c crumbs.ToolErrored) string {
 	return join(call(c.ToolCallID, c.ToolName), Failure(c.Error), note(OneLine(string(c.Outcome)), byHook(c.Hook), attempt(c.Attempt), Duration(c.DurationMs), partials(c.Deltas)))
 }
 
-// byHook says that a hook spoke in the tool's place.
-func byHook(name string) string {
-	if name == "" {
+// byHook says which hooks spoke in a tool's place, or changed what runs or comes out.
+func byHook(names ...string) string {
+	if len(names) == 0 || names[0] == "" {
 		return ""
 	}
-	return "by hook " + OneLine(name)
+	return "by hook " + OneLine(strings.Join(names, ", "))
 }
 
 func toolBlocked(c crumbs.ToolBlocked) string {

@@ -100,10 +100,13 @@ func clipTo(s string, bytesMax int) string {
 	return s
 }
 
-// bounded is a failure told from outside, cut to what a record and a list of runs
-// can hold.
-func bounded(e *fault.Error) *fault.Error {
-	if e == nil || len(e.Message) <= ErrorMax && faultWeight(e) <= 2*ErrorMax {
+// bounded is a failure told from outside: with a code of the catalogue, and cut to
+// what a record and a list of runs can hold.
+func bounded(e *fault.Error, otherwise fault.Code) *fault.Error {
+	if e == nil {
+		return nil
+	}
+	if e = e.Listed(otherwise); len(e.Message) <= ErrorMax && faultWeight(e) <= 2*ErrorMax {
 		return e
 	}
 	cut := *e
@@ -139,6 +142,7 @@ func errorOutput(e *fault.Error) json.RawMessage {
 func (d *decision) settle(c *Call, outcome crumbs.Outcome, output json.RawMessage) {
 	c.Phase, c.Outcome, c.Output = Settled, outcome, d.value(output)
 	c.Args, c.Question, c.Approved = Value{}, nil, Value{}
+	c.By = nil
 	c.Chain, c.Failed, c.RetryAt = nil, nil, crumbs.Time{}
 }
 
@@ -150,7 +154,7 @@ func (d *decision) dispatch(c *Call, tool *agent.Entry, args json.RawMessage) {
 
 func (d *decision) toolCalled(c *Call, tool *agent.Entry, args json.RawMessage) *crumbs.ToolCalled {
 	return &crumbs.ToolCalled{Base: d.base(crumbs.TypeToolCalled), ToolCallID: c.ID, ToolName: tool.Leaf, Tool: tool.PermID,
-		Args: args, Group: tool.Group, Effect: tool.Effect}
+		Args: args, Group: tool.Group, Effect: tool.Effect, Hooks: c.By}
 }
 
 // attempt sends the next attempt of a call, with its whole time from now.
@@ -265,7 +269,7 @@ func checked(tool *agent.Entry, r *crumbs.ToolResult) (crumbs.Outcome, *fault.Er
 
 // reported maps what a worker says of a call that did not end ok.
 func reported(r *crumbs.ToolResult) (crumbs.Outcome, *fault.Error) {
-	cause := bounded(r.Error)
+	cause := bounded(r.Error, fault.ToolError)
 	switch r.Status {
 	case crumbs.StatusUnknown:
 		if cause == nil {
@@ -369,8 +373,8 @@ func (d *decision) approve(c *Call, tool *agent.Entry, a *crumbs.Decision, resum
 		panic("core: a decision does not encode: " + err.Error())
 	}
 	c.Question, c.Approved = nil, d.value(signed)
-	if tool.HooksFirst {
-		d.dispatch(c, tool, args)
+	if tool.HooksFirst && len(a.Args) == 0 {
+		d.dispatch(c, tool, args) // its hooks saw these arguments
 	} else {
 		d.before(c, tool, args)
 	}

@@ -2,6 +2,8 @@ package core
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/argument"
@@ -23,6 +25,7 @@ type Chain struct {
 	Error       *fault.Error `json:"error,omitempty"`      // onError
 	Failure     int          `json:"failure,omitempty"`    // onError: the execution that failed
 	Checkpoints Value        `json:"checkpoints,omitzero"` // onSuspend
+	By          []string     `json:"by,omitempty"`         // hooks whose answer counted
 }
 
 // inline is how many bytes of values stand in the record itself; c may be nil.
@@ -97,6 +100,10 @@ func (d *decision) answered(m *mission, result json.RawMessage) {
 func (d *decision) pass(m *mission, a crumbs.HookAnswer) {
 	c := m.chain
 	ends := false
+	name := hookOf(d.p, c, m.call).Name
+	if a.Action != "" {
+		c.By = append(slices.Clip(c.By), name)
+	}
 	switch a.Action {
 	case crumbs.HookContinue:
 		c.Input = d.value(a.Input)
@@ -109,7 +116,6 @@ func (d *decision) pass(m *mission, a crumbs.HookAnswer) {
 		d.next(c, m.call, c.Place+1)
 		return
 	}
-	name := hookOf(d.p, c, m.call).Name
 	if m.call != nil {
 		m.call.Chain = nil
 		d.callChainEnded(m.call, c, a, name)
@@ -148,13 +154,12 @@ func (d *decision) hookFailed(m *mission, cause *fault.Error) {
 
 // ofHook is a failure as the fault of a hook: one of a code of its own stays.
 func ofHook(name string, cause *fault.Error) *fault.Error {
-	switch cause.Code {
-	case fault.ToolError, fault.ToolLost, fault.ToolTimeout, fault.ToolCancelled, fault.OutcomeUnknown, fault.ToolResultInvalid, fault.HookError:
-		f := fault.New(fault.HookError, "the hook %s failed: %s", name, cause.Message)
-		f.RetryAfterMs = cause.RetryAfterMs
-		return f
+	if !ofWorker(cause.Code) && cause.Code != fault.HookError {
+		return cause
 	}
-	return cause
+	f := fault.New(fault.HookError, "the hook %s failed: %s", name, cause.Message)
+	f.RetryAfterMs = cause.RetryAfterMs
+	return f
 }
 
 // runChainEnded goes on with the run after a chain of its hooks.
@@ -166,10 +171,14 @@ func (d *decision) runChainEnded(c *Chain, a crumbs.HookAnswer) {
 	d.s.Chain = nil
 	switch c.Point {
 	case crumbs.HookBeforeRun:
-		d.readied(d.load(c.Input), a)
+		d.readied(d.load(c.Input), a, c.By)
 	case crumbs.HookAfterRun:
+		d.s.By = append(slices.Clip(d.s.By), c.By...)
 		d.close(d.load(c.Output), d.s.Ending.FinishReason)
 	case crumbs.HookOnError:
+		if a.Action == crumbs.HookRecover {
+			d.s.By = c.By
+		}
 		d.resolve(a)
 	}
 }
@@ -179,7 +188,7 @@ func (d *decision) runChainBroke(c *Chain, cause *fault.Error) {
 	d.s.Chain = nil
 	switch c.Point {
 	case crumbs.HookBeforeRun:
-		d.opened(d.load(c.Input))
+		d.opened(d.load(c.Input), c.By)
 	case crumbs.HookOnError:
 		d.closeAttempt(nil)
 	}
@@ -297,12 +306,17 @@ func (d *decision) proceed(c *Call, tool *agent.Entry, args json.RawMessage) {
 
 // hooked takes the arguments that the beforeRun hooks of a call left.
 func (d *decision) hooked(c *Call, tool *agent.Entry, left json.RawMessage) {
+	if len(c.By) == 0 {
+		d.proceed(c, tool, left)
+		return
+	}
 	args, err := argument.Normalize(left)
 	if err == nil {
 		var hash string
 		if args, hash, err = settleArgs(tool, args); err == nil && hash != c.ArgsHash {
 			if !c.Approved.IsZero() {
-				err = fault.New(fault.ApprovalArgsChanged, "a beforeRun hook changed the arguments that were approved")
+				err = fault.New(fault.ApprovalArgsChanged, "the beforeRun hook %s changed the arguments that were approved; `approval: {hooks: before}` in the tool file calls hooks before the question",
+					strings.Join(c.By, ", "))
 			} else {
 				c.Args, c.ArgsHash = d.value(args), hash
 			}
@@ -323,7 +337,8 @@ func (d *decision) callChainEnded(c *Call, ended *Chain, a crumbs.HookAnswer, na
 	}
 	switch ended.Point {
 	case crumbs.HookBeforeRun:
-		if a.Action == crumbs.HookShortCircuit {
+		if c.By = ended.By; a.Action == crumbs.HookShortCircuit {
+			c.By = ended.By[:len(ended.By)-1]
 			d.shortCircuit(c, tool, ended, a.Output, name)
 		} else {
 			d.hooked(c, tool, d.load(ended.Input))

@@ -128,7 +128,7 @@ func (d *decision) requested() bool {
 	}
 	if tombstone {
 		d.s.Run.Skill, d.s.Opening = r.Skill, &Opening{Warns: r.Warns}
-		d.opened(r.Input)
+		d.opened(r.Input, nil)
 		d.end(Cancelled, before.Result)
 		return true
 	}
@@ -179,7 +179,7 @@ func (d *decision) modelResult(r *crumbs.ModelResult) bool {
 		r = &crumbs.ModelResult{Status: crumbs.StatusError, Usage: r.Usage, Cost: r.Cost, Deltas: r.Deltas, DurationMs: r.DurationMs,
 			Error: fault.New(fault.ModelError, "the model asked for more than %d calls in one turn", AskedMax)}
 	}
-	cause := bounded(r.Error)
+	cause := bounded(r.Error, fault.ModelError)
 	if cause == nil {
 		cause = fault.New(fault.ModelError, "the model call ended as %q without an error", r.Status)
 	}
@@ -306,7 +306,7 @@ func (d *decision) broken(cause *fault.Error) bool {
 // for certain, what had started is asked to stop and gets CancelGrace.
 func (d *decision) stop(status Status, cause *fault.Error) bool {
 	if d.s.Opening != nil {
-		d.opened(d.load(d.s.Chain.Input))
+		d.opened(d.load(d.s.Chain.Input), d.s.Chain.By)
 	}
 	d.closeAttempt(nil)
 	d.s.Stop = &Stop{Status: status, Error: cause}
@@ -354,7 +354,7 @@ func (d *decision) end(status Status, r *Result) {
 	took := d.since(s.Run.StartedAt)
 	if status == Completed {
 		d.ends = append(d.ends, &crumbs.RunEnded{Base: d.base(crumbs.TypeRunEnded), Output: d.load(r.Output), FinishReason: r.FinishReason,
-			Steps: s.Step, DurationMs: took, Usage: s.Usage, Cost: s.Cost, Files: s.Files})
+			Steps: s.Step, DurationMs: took, Usage: s.Usage, Cost: s.Cost, Files: s.Files, Hooks: s.By})
 		return
 	}
 	d.ends = append(d.ends, &crumbs.AgentError{Base: d.base(crumbs.TypeAgentError), Error: r.Error, DurationMs: took,

@@ -143,10 +143,28 @@ func (d *decision) achieved(m *mission, result json.RawMessage) {
 
 func (d *decision) thwarted(m *mission, cause *fault.Error) {
 	if m.chain == nil {
-		d.unparsed(cause)
+		d.unparsed(ofParser(d.p.Tools.Parser.Name, cause))
 		return
 	}
 	d.hookFailed(m, cause)
+}
+
+// ofParser is a failure as the fault of a parser: one of a code of its own stays.
+func ofParser(name string, cause *fault.Error) *fault.Error {
+	if ofWorker(cause.Code) {
+		return fault.New(fault.OutputInvalid, "the parser %s failed: %s", name, cause.Message)
+	}
+	return cause
+}
+
+// ofWorker reports whether a code says no more than that something went wrong where a
+// program was to run.
+func ofWorker(code fault.Code) bool {
+	switch code {
+	case fault.ToolError, fault.ToolLost, fault.ToolTimeout, fault.ToolCancelled, fault.OutcomeUnknown, fault.ToolResultInvalid:
+		return true
+	}
+	return false
 }
 
 // errandsDue decides what the time of errands has reached.
@@ -187,7 +205,7 @@ func (d *decision) errandOrdered(m *mission, o *crumbs.RunOrder) bool {
 	case o.Error == nil:
 		d.achieved(m, o.Result)
 	default:
-		d.thwarted(m, bounded(o.Error))
+		d.thwarted(m, bounded(o.Error, fault.ToolError))
 	}
 	return true
 }

@@ -76,7 +76,7 @@ func (d *decision) resolve(a crumbs.HookAnswer) {
 		}
 	case v.Fail != nil:
 		d.closeAttempt(nil)
-		d.end(Failed, &Result{Error: bounded(v.Fail)})
+		d.end(Failed, &Result{Error: bounded(v.Fail, fault.HookError)})
 	default:
 		d.closeAttempt(nil)
 		d.conclude(v.Recover, finishStop)
@@ -144,7 +144,7 @@ func (d *decision) resolveCall(c *Call, tool *agent.Entry, a crumbs.HookAnswer, 
 		if v.Fail == c.Failed.Error {
 			name = ""
 		}
-		d.settleFailed(c, bounded(v.Fail), name)
+		d.settleFailed(c, bounded(v.Fail, fault.HookError), name)
 	default:
 		d.succeed(c, tool, &crumbs.ToolResulted{Result: v.Recover, DurationMs: c.Failed.DurationMs, Deltas: c.Failed.Deltas, Worker: c.Failed.Worker, Hook: name})
 	}

@@ -75,7 +75,7 @@ func (d *decision) answer(c *Call, o *crumbs.RunOrder) {
 		d.advance()
 		return
 	}
-	cause, outcome := bounded(o.Error), crumbs.OutcomeError
+	cause, outcome := bounded(o.Error, fault.ToolError), crumbs.OutcomeError
 	if cause.Code == fault.OutcomeUnknown {
 		outcome = crumbs.OutcomeUnknown
 	}
@@ -110,7 +110,7 @@ func orderFault(o *crumbs.RunOrder, code fault.Code) *fault.Error {
 	if o.Error == nil {
 		return fault.New(code, "nobody will take the call")
 	}
-	return bounded(o.Error)
+	return bounded(o.Error, code)
 }
 
 // rule remembers an order that somebody gave: the last RulingsMax, and as long as an

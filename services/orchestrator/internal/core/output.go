@@ -28,7 +28,7 @@ func (d *decision) admitted(r *Request) {
 	d.s.Run.Skill, d.s.Run.Unserved = r.Skill, r.Unserved
 	d.s.Opening = &Opening{Warns: r.Warns}
 	if len(chain(d.p, crumbs.HookBeforeRun, nil)) == 0 {
-		d.readied(r.Input, crumbs.HookAnswer{})
+		d.readied(r.Input, crumbs.HookAnswer{}, nil)
 		return
 	}
 	d.s.Chain = &Chain{Point: crumbs.HookBeforeRun, Input: d.value(r.Input)}
@@ -36,22 +36,28 @@ func (d *decision) admitted(r *Request) {
 }
 
 // readied opens a run with the input that its hooks left.
-func (d *decision) readied(input json.RawMessage, a crumbs.HookAnswer) {
-	d.opened(input)
+func (d *decision) readied(input json.RawMessage, a crumbs.HookAnswer, by []string) {
+	if a.Action == crumbs.HookShortCircuit {
+		d.s.By, by = by[len(by)-1:], by[:len(by)-1]
+	}
+	d.opened(input, by)
 	if a.Action == crumbs.HookShortCircuit {
 		d.conclude(a.Output, finishStop)
 		return
 	}
-	if err := d.fits(d.p.Agent.InputSchema, fault.InvalidInput, input); err != nil && d.s.Errands > 0 {
-		d.end(Failed, &Result{Error: err}) // without hooks it was checked when it was admitted
-		return
+	if len(by) > 0 { // without hooks it was checked when it was admitted
+		if err := d.fits(d.p.Agent.InputSchema, fault.InvalidInput, input); err != nil {
+			err.Message += "; the hook " + strings.Join(by, ", ") + " changed it"
+			d.end(Failed, &Result{Error: err})
+			return
+		}
 	}
 	d.say(crumbs.Message{Role: crumbs.RoleUser, Parts: []crumbs.Part{{Type: crumbs.PartText, Text: inputText(input)}}})
 	d.startModel(1)
 }
 
 // opened tells that the run began; a run that has, tells nothing.
-func (d *decision) opened(input json.RawMessage) {
+func (d *decision) opened(input json.RawMessage, by []string) {
 	o := d.s.Opening
 	if o == nil {
 		return
@@ -61,7 +67,7 @@ func (d *decision) opened(input json.RawMessage) {
 		d.s.Input = d.value(input)
 	}
 	d.resumed = append(d.resumed, &crumbs.RunStarted{Base: d.base(crumbs.TypeRunStarted), Input: input, Skill: d.s.Run.Skill, AgentRevision: d.s.Run.Revision,
-		ToolSet: d.s.Run.ToolSet, Tools: d.p.Tools.Leaves(), Parent: d.s.Run.Parent, Warnings: o.Warns})
+		ToolSet: d.s.Run.ToolSet, Tools: d.p.Tools.Leaves(), Parent: d.s.Run.Parent, Warnings: o.Warns, Hooks: by})
 }
 
 // fits checks a value against a schema, if there is one.

@@ -72,6 +72,7 @@ type State struct {
 	Ending     *Ending        `json:"ending,omitempty"`
 	Errands    int            `json:"errands,omitempty"`  // calls of hooks and parsers for the run so far
 	Repeated   bool           `json:"repeated,omitempty"` // a hook had the model attempt of this step repeated
+	By         []string       `json:"by,omitempty"`       // hooks that gave or changed the output
 	Repairs    int            `json:"repairs,omitempty"`  // answers the model was asked to mend
 	Prefix     *crumbs.Prefix `json:"prefix,omitempty"`   // the prompt of the last model call
 	Usage      *crumbs.Usage  `json:"usage,omitempty"`
@@ -190,6 +191,7 @@ type Call struct {
 	Errands        int            `json:"errands,omitempty"` // calls of hooks for it so far
 	Repeated       bool           `json:"repeated,omitempty"`
 	RetryAt        crumbs.Time    `json:"retryAt,omitzero"`
+	By             []string       `json:"by,omitempty"` // hooks that changed the arguments
 	Failed         *Lapse         `json:"failed,omitempty"`
 	Outcome        crumbs.Outcome `json:"outcome,omitempty"`
 	Output         Value          `json:"output,omitzero"`

@@ -44,6 +44,7 @@ func summary(t *testing.T, body []byte) string {
 		ExpiresAt    *crumbs.Time      `json:"expiresAt"`
 		By           *crumbs.Principal `json:"by"`
 		Hook         string            `json:"hook"`
+		Hooks        []string          `json:"hooks"`
 		Point        string            `json:"point"`
 		Attempts     int               `json:"attempts"`
 		Advisory     bool              `json:"advisory"`
@@ -65,6 +66,7 @@ func summary(t *testing.T, body []byte) string {
 	add("step=%d", c.Step, c.Type == crumbs.TypeStepEnd)
 	add("attempt=%d", c.Attempt, c.Attempt > 1)
 	add("hook=%s", c.Hook, c.Hook != "")
+	add("hooks=%v", c.Hooks, c.Hooks != nil)
 	add("point=%s", c.Point, c.Point != "")
 	add("attempts=%d", c.Attempts, c.Attempts > 1)
 	add("advisory=%v", c.Advisory, c.Advisory)

@@ -222,7 +222,7 @@ func TestTranscript_FailingToolHooks_F033_F090(t *testing.T) {
 	transcripts(t, "hooks_tool_guard", "hooks_tool_after_throws")
 }
 func TestTranscript_HooksAndApproval(t *testing.T) {
-	transcripts(t, "hooks_approval", "hooks_approval_first")
+	transcripts(t, "hooks_approval", "hooks_approval_first", "hooks_approval_edited")
 }
 func TestTranscript_ToolRetry_CF_R01_CF_R04_CF_R08(t *testing.T) {
 	transcripts(t, "tool_retry", "tool_retry_hooks", "tool_retry_succeeds", "tool_retry_hook")
