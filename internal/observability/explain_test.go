@@ -62,7 +62,7 @@ func TestExplain_WhereACallIs(t *testing.T) {
 	hand := f.Tools(groupDemo, slow)
 	<-entered
 	f.Until("it runs on a worker that is present", func() bool { return only(t, explained(t, f, "run_1")).Place == crumbs.PlaceRunning })
-	if w = only(t, explained(t, f, "run_1")); w.Place != crumbs.PlaceRunning || w.Worker != hand.Name || w.Starts != 1 || w.Workers != 1 {
+	if w = only(t, explained(t, f, "run_1")); w.Place != crumbs.PlaceRunning || w.Worker != hand.Name || w.Starts != 1 || w.Workers != 1 || !w.Until.Before(w.StartBefore.Time) { // the tool's own limit, from its start
 		t.Errorf("running: %+v", w)
 	}
 	hand.Kill()

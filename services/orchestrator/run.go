@@ -40,7 +40,7 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 	if err != nil {
 		return err
 	}
-	stop, err := (&endpoint.Endpoints{Conn: conn, Registry: reg, Verify: cfg.Verify, Full: w.Full}).Serve()
+	stop, err := (&endpoint.Endpoints{Conn: conn, Registry: reg, Verify: cfg.Verify, Timing: cfg.Timing, Full: w.Full}).Serve()
 	if err != nil {
 		return err
 	}

@@ -133,14 +133,18 @@ func facts(x crumbs.RunExplained) string {
 	return b.String()
 }
 
-// hand is who has a wait in hand.
+// hand is which attempt a wait is for, if not the first, and who has it in hand.
 func hand(w crumbs.RunWait) string {
+	attempt := ""
+	if w.Attempt > 1 {
+		attempt = fmt.Sprintf(", attempt %d", w.Attempt)
+	}
 	if w.Worker == "" {
-		return ""
+		return attempt
 	}
 	gone := ""
 	if w.Place == crumbs.PlaceOrphan {
 		gone = ", which is gone"
 	}
-	return fmt.Sprintf(", started %d× on %s%s", w.Starts, w.Worker, gone)
+	return fmt.Sprintf("%s, started %d× on %s%s", attempt, w.Starts, w.Worker, gone)
 }

@@ -25,7 +25,7 @@ type runCommand struct {
 
 // Help says what the flags do not.
 func (runCommand) Help() string {
-	return "Crumbs go to standard error as they happen, the output to standard output. On a terminal approvals and questions are asked, unless NATS lets this role only start runs; then, and elsewhere, the command ends with status 3 and prints how to answer. Interrupting it cancels the run and waits for its end; interrupting it again leaves the run to itself. With --detach nothing is waited for, and `crumb watch` follows without cancelling."
+	return "The id of the run and its crumbs go to standard error, as they happen, the output to standard output. On a terminal approvals and questions are asked, unless NATS lets this role only start runs; then, and elsewhere, the command ends with status 3 and prints how to answer. Interrupting it cancels the run and waits for its end; interrupting it again leaves the run to itself. With --detach nothing is waited for, and `crumb watch` follows without cancelling."
 }
 
 // Run starts the run and follows it.
@@ -56,15 +56,24 @@ func (cmd runCommand) Run(i *invocation) error {
 		}
 		return i.print("%s", run.ID)
 	}
-	if !run.Created {
-		i.say("crumb: run %s was started before; following it", run.ID)
-	}
+	i.announce(run)
 	talk := i.conversation(mesh)
 	talk.print, talk.cancels = i.printer(i.std.Err).item, true
 	if i.std.Interactive() && i.mayAnswer() {
 		talk.lines = terminal.NewLines(i.std.In)
 	}
 	return i.follow(mesh, run, talk)
+}
+
+// announce says which run is followed, so that other commands can be asked about it
+// while it runs and after it failed. In a document every crumb says it.
+func (i *invocation) announce(run client.Run) {
+	switch {
+	case !run.Created:
+		i.say("crumb: run %s was started before; following it", run.ID)
+	case !i.globals.JSON:
+		i.say("crumb: run %s; `%s explain %s` says where it stands", run.ID, i.self(), run.ID)
+	}
 }
 
 // conversation returns one in which nobody is asked yet.

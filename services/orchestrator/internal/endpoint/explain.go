@@ -26,7 +26,7 @@ func (e *Endpoints) explain(ctx context.Context, body json.RawMessage) (any, err
 	if err != nil {
 		return nil, err
 	}
-	f := explain.Facts{State: s, View: row(s), Now: time.Now(), Attempts: map[string]explain.Attempt{}, Groups: map[string]explain.Queue{}, Providers: map[string]explain.Queue{}, Decided: map[crumbs.CheckpointID]crumbs.RunDecided{}}
+	f := explain.Facts{State: s, View: row(s), Now: time.Now(), Timing: e.Timing, Attempts: map[string]explain.Attempt{}, Groups: map[string]explain.Queue{}, Providers: map[string]explain.Queue{}, Decided: map[crumbs.CheckpointID]crumbs.RunDecided{}}
 	if err := e.pinned(ctx, &f); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (e *Endpoints) attempt(ctx context.Context, a flying, present []mesh.Presen
 	}
 	out.Started, out.Revoked, out.Starts = claim.State == mesh.ClaimStarted, claim.State == mesh.ClaimRevoked, claim.Starts
 	if out.Started {
-		out.Worker = claim.Worker
+		out.Worker, out.At = claim.Worker, claim.At
 		for _, p := range present {
 			out.Alive = out.Alive || p.Worker == claim.Worker
 		}

@@ -38,6 +38,7 @@ type Endpoints struct {
 	Conn     *mesh.Conn
 	Registry *registry.Registry
 	Verify   func(crumbs.Decision) error // as the run machine verifies decisions; nil: all are believed
+	Timing   core.Timing                 // of the runs, for explanations
 	Full     func() error                // QUEUE_FULL while the mesh takes no new runs; nil: it always does
 }
 

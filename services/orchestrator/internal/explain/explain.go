@@ -15,7 +15,8 @@ import (
 
 // Attempt is what is known of an attempt of a call beside the run's record.
 type Attempt struct {
-	Started  bool // its claim says so
+	Started  bool        // its claim says so
+	At       crumbs.Time // of its last start, by the worker's clock
 	Revoked  bool
 	Starts   int
 	Worker   string
@@ -39,6 +40,7 @@ type Facts struct {
 	Tools      *agent.ToolSet    // nil when there is none
 	View       crumbs.RunView
 	Now        time.Time
+	Timing     core.Timing        // of the orchestrator that answers
 	Attempts   map[string]Attempt // by `<call>.<attempt>`
 	Groups     map[string]Queue
 	Providers  map[string]Queue
@@ -125,14 +127,32 @@ func (f Facts) waits() []crumbs.RunWait {
 		case core.Dispatched:
 			out = append(out, f.call(c))
 		case core.Waiting:
-			out = append(out, crumbs.RunWait{Kind: crumbs.WaitRetry, What: c.Leaf, CallID: c.ID, Attempt: c.Attempt + 1, Since: c.SentAt, Until: c.RetryAt,
-				Advice: fmt.Sprintf("attempt %d of %s is due in %s, as errorHandling.retry of the tool says; the last one failed with %s", c.Attempt+1, c.Leaf, span(c.RetryAt.Sub(f.Now)), c.Failed.Error.Code)})
+			out = append(out, f.again(c))
 		}
 	}
 	for _, m := range core.Missions(core.Pinned{Tools: f.Tools}, s) {
 		out = append(out, f.errand(m))
 	}
 	return out
+}
+
+// failureMax is how much is told of why an attempt failed, in characters.
+const failureMax = 300
+
+// again is the wait for the next attempt of a call.
+func (f Facts) again(c core.Call) crumbs.RunWait {
+	e := c.Failed.Error
+	return crumbs.RunWait{Kind: crumbs.WaitRetry, What: c.Leaf, CallID: c.ID, Attempt: c.Attempt + 1, Since: c.SentAt, Until: c.RetryAt,
+		Advice: fmt.Sprintf("%s is due in %s, as errorHandling.retry of the tool says; the last one failed with %s: %.*s",
+			named(c.ID, c.Attempt+1, c.Leaf), span(c.RetryAt.Sub(f.Now)), e.Code, failureMax, e.Message)}
+}
+
+// named is an attempt of a call, of the first one the call alone.
+func named(call crumbs.CallID, attempt int, what string) string {
+	if attempt > 1 {
+		return fmt.Sprintf("attempt %d of call %s (%s)", attempt, call, what)
+	}
+	return fmt.Sprintf("call %s (%s)", call, what)
 }
 
 // errand is the wait for a hook or a parser.
@@ -150,9 +170,11 @@ func (f Facts) errand(m core.Mission) crumbs.RunWait {
 	if !agent.OfProject(m.Program.Handler) {
 		start = "start your worker of group " + w.Queue
 	}
-	f.place(&w, f.Groups[w.Queue], "group", start)
+	f.place(&w, f.Groups[w.Queue], timeout(m.Program.TimeoutMs), "group", start)
 	return w
 }
+
+func timeout(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 // lastAt is when a wait began that has no time of its own.
 func (f Facts) lastAt() crumbs.Time {
@@ -175,18 +197,22 @@ func (f Facts) model(m *core.ModelCall) crumbs.RunWait {
 		w.Queue = f.Definition.Queue()
 	}
 	start := fmt.Sprintf("crumb modelgw --provider %s", w.Queue)
-	f.place(&w, f.Providers[w.Queue], "provider", start)
+	f.place(&w, f.Providers[w.Queue], 0, "provider", start) // a gateway has until the deadline
 	return w
 }
 
 func (f Facts) call(c core.Call) crumbs.RunWait {
 	w := crumbs.RunWait{Kind: crumbs.WaitTool, What: c.Leaf, CallID: c.ID, Attempt: c.Attempt, Since: c.SentAt, Until: c.Deadline, StartBefore: c.StartBefore}
+	limit := f.Timing.ToolTimeout
 	if e := f.entry(c.Leaf); e != nil {
 		w.Queue = e.Group
+		if e.TimeoutMs > 0 {
+			limit = timeout(e.TimeoutMs)
+		}
 	}
 	if !c.Grace.IsZero() {
 		w.Kind, w.Until = crumbs.WaitStop, c.Grace
-		w.Advice = fmt.Sprintf("call %s was asked to stop and has until %s to report", c.ID, clock(c.Grace))
+		w.Advice = fmt.Sprintf("%s was asked to stop and has until %s to report", named(c.ID, c.Attempt, c.Leaf), clock(c.Grace))
 		a := f.Attempts[c.ID.Attempt(c.Attempt)]
 		w.Worker, w.Starts = a.Worker, a.Starts
 		return w
@@ -195,27 +221,36 @@ func (f Facts) call(c core.Call) crumbs.RunWait {
 	if e := f.entry(c.Leaf); e != nil && !agent.OfProject(e.Handler) {
 		start = "start your worker of group " + w.Queue
 	}
-	f.place(&w, f.Groups[w.Queue], "group", start)
+	f.place(&w, f.Groups[w.Queue], limit, "group", start)
 	return w
 }
 
-// place says where an attempt is and what that asks for.
-func (f Facts) place(w *crumbs.RunWait, q Queue, kind, start string) {
+// until is when an attempt that runs ends by itself: limit after its start, or at its
+// deadline. 0 is no limit.
+func until(started, deadline crumbs.Time, limit time.Duration) crumbs.Time {
+	if end := started.Add(limit); limit > 0 && end.Before(deadline.Time) {
+		return end
+	}
+	return deadline
+}
+
+// place says where an attempt is and what that asks for; limit is how long it may run.
+func (f Facts) place(w *crumbs.RunWait, q Queue, limit time.Duration, kind, start string) {
 	a := f.Attempts[w.CallID.Attempt(w.Attempt)]
 	w.Workers, w.Pending, w.Worker, w.Starts = q.Workers, q.Pending, a.Worker, a.Starts
 	waited := span(f.Now.Sub(w.Since.Time))
-	call := fmt.Sprintf("call %s (%s)", w.CallID, w.What)
+	call := named(w.CallID, w.Attempt, w.What)
 	full, refused := f.Full[streamOf(w)]
 	switch {
 	case a.Result:
 		w.Place = crumbs.PlaceResult
 		w.Advice, w.Command = call+" is done, its result waits for the orchestrator", "crumb doctor"
 	case a.Started && a.Alive:
-		w.Place = crumbs.PlaceRunning
-		w.Advice = fmt.Sprintf("%s runs on %s for %s%s; it ends by itself at %s", call, w.Worker, waited, again(a.Starts), clock(w.Until))
+		w.Place, w.Until = crumbs.PlaceRunning, until(a.At, w.Until, limit)
+		w.Advice = fmt.Sprintf("%s runs on %s for %s%s; it ends by itself at %s", call, w.Worker, span(f.Now.Sub(a.At.Time)), restarted(a.Starts), clock(w.Until))
 	case a.Started:
 		w.Place = crumbs.PlaceOrphan
-		w.Advice = fmt.Sprintf("%s was started on %s, which is gone%s; the next worker of %s %s that takes its message decides by its effect", call, w.Worker, again(a.Starts), kind, w.Queue)
+		w.Advice = fmt.Sprintf("%s was started on %s, which is gone%s; the next worker of %s %s that takes its message decides by its effect", call, w.Worker, restarted(a.Starts), kind, w.Queue)
 		if q.Workers == 0 {
 			w.Advice, w.Command = w.Advice+", and none is present: start one", start
 		}
@@ -252,16 +287,16 @@ func streamOf(w *crumbs.RunWait) string {
 
 // unsent is what to do about a call that its stream has no room for.
 func unsent(w *crumbs.RunWait, q Queue, full Full, kind, start string) (advice, command string) {
-	advice = fmt.Sprintf("QUEUE_FULL: call %s (%s) is not sent since %s: stream %s is full with %s of %s in %d messages, the last of %s; with room again it is sent by itself, until %s",
-		w.CallID, w.What, clock(w.Since), streamOf(w), size(full.Bytes), size(full.Limit), full.Messages, clock(crumbs.At(full.Last)), clock(w.StartBefore))
+	advice = fmt.Sprintf("QUEUE_FULL: %s is not sent since %s: stream %s is full with %s of %s in %d messages, the last of %s; with room again it is sent by itself, until %s",
+		named(w.CallID, w.Attempt, w.What), clock(w.Since), streamOf(w), size(full.Bytes), size(full.Limit), full.Messages, clock(crumbs.At(full.Last)), clock(w.StartBefore))
 	if q.Workers == 0 && q.Pending > 0 {
 		return fmt.Sprintf("%s: %d messages are for %s %s, of which no worker is alive: start one", advice, q.Pending, kind, w.Queue), start
 	}
 	return advice + ": start more workers of the queue that is behind, or enlarge the stream with `crumb init --size standard`", "crumb doctor"
 }
 
-// again says how often a call was started, if that is worth saying.
-func again(starts int) string {
+// restarted says how often an attempt was started, if that is worth saying.
+func restarted(starts int) string {
 	if starts < 2 {
 		return ""
 	}

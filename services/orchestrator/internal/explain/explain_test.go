@@ -8,6 +8,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/services/orchestrator/internal/core"
 )
 
@@ -109,5 +110,58 @@ func TestRun_Decided(t *testing.T) {
 		if x.Command != want {
 			t.Errorf("%s: the run's command is %q, want %q", name, x.Command, want)
 		}
+	}
+}
+
+// What runs ends at its own limit after its start, not with the deadline, which has
+// the wait for a worker in it; unless that comes first.
+func TestRun_WhenWhatRunsEnds(t *testing.T) {
+	t.Parallel()
+	sent := time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
+	started := sent.Add(30 * time.Second)
+	const call, hook, model = crumbs.CallID("run_1.1.0"), crumbs.CallID("run_1.h1"), crumbs.CallID("run_1.m1")
+	before, deadline := crumbs.At(sent.Add(10*time.Minute)), crumbs.At(sent.Add(10*time.Minute+3*time.Second))
+	program := agent.Program{Group: "desk", Handler: "desk/guard", TimeoutMs: 3000}
+	runs := func(attempt int) core.State {
+		return core.State{Status: core.Running, Calls: []core.Call{{ID: call, Leaf: "tool_slow", Phase: core.Dispatched, Attempt: attempt, SentAt: crumbs.At(sent), StartBefore: before, Deadline: crumbs.At(sent.Add(time.Hour))}}}
+	}
+	errand := core.Errand{ID: hook, Attempt: 1, SentAt: crumbs.At(sent), StartBefore: before, Deadline: deadline}
+	for name, c := range map[string]struct {
+		state   core.State
+		limitMs int64 // of the tool
+		id      string
+		at      time.Time // of the claim
+		starts  int
+		ends    time.Time
+		says    string
+	}{
+		"a tool":                   {runs(1), 90_000, call.Attempt(1), started, 1, started.Add(90 * time.Second), "call run_1.1.0 (tool_slow) runs on w1 for 30s; it ends by itself at 2026-03-04T05:02:00Z"},
+		"a tool without a limit":   {runs(1), 0, call.Attempt(1), started, 1, started.Add(5 * time.Minute), "ends by itself at 2026-03-04T05:05:30Z"},
+		"its second attempt":       {runs(2), 90_000, call.Attempt(2), started, 1, started.Add(90 * time.Second), "attempt 2 of call run_1.1.0 (tool_slow) runs on w1 for 30s; it"},
+		"its second start":         {runs(1), 90_000, call.Attempt(1), started, 2, started.Add(90 * time.Second), "call run_1.1.0 (tool_slow) runs on w1 for 30s (start 2); it"},
+		"the deadline comes first": {runs(1), 7_200_000, call.Attempt(1), started, 1, sent.Add(time.Hour), "ends by itself at 2026-03-04T06:00:00Z"},
+		"a hook":                   {core.State{Status: core.Running, Chain: &core.Chain{Point: "beforeRun", Errand: errand}}, 0, hook.Attempt(1), started, 1, started.Add(3 * time.Second), "call run_1.h1 (guard (beforeRun)) runs on w1 for 30s; it ends by itself at 2026-03-04T05:00:33Z"},
+		"a parser":                 {core.State{Status: core.Running, Parse: &errand}, 0, hook.Attempt(1), started, 1, started.Add(3 * time.Second), "call run_1.h1 (list) runs on w1"},
+		"a model, to its deadline": {core.State{Status: core.Running, Model: &core.ModelCall{ID: model, Attempt: 1, SentAt: crumbs.At(sent), StartBefore: before, Deadline: deadline}}, 0, model.Attempt(1), started, 1, deadline.Time, "ends by itself at 2026-03-04T05:10:03Z"},
+	} {
+		x := Run(Facts{Now: started.Add(30 * time.Second), State: c.state, Timing: core.DefaultTiming(), Groups: map[string]Queue{"desk": {Workers: 1}},
+			Tools: &agent.ToolSet{Entries: []agent.Entry{{PermID: "tool:slow", Leaf: "tool_slow", Group: "desk", Handler: "desk/slow", TimeoutMs: c.limitMs}},
+				Hooks: &agent.Chains{BeforeRun: []agent.HookEntry{{Name: "guard", Program: program}}}, Parser: &agent.Parser{Name: "list", Program: program}},
+			Attempts: map[string]Attempt{c.id: {Started: true, Alive: true, At: crumbs.At(c.at), Starts: c.starts, Worker: "w1"}}})
+		if len(x.WaitsFor) != 1 || x.WaitsFor[0].Place != crumbs.PlaceRunning || !x.WaitsFor[0].Until.Equal(c.ends) || !strings.Contains(x.Advice, c.says) {
+			t.Errorf("%s: %q does not say %q, or does not end at %s: %+v", name, x.Advice, c.says, c.ends, x.WaitsFor)
+		}
+	}
+}
+
+// A call whose next attempt is due later says which, when, and why the last one failed.
+func TestRun_WhyACallIsRepeated(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
+	x := Run(Facts{Now: now, State: core.State{Status: core.Running, Calls: []core.Call{{ID: "run_1.1.4", Leaf: "tool_slow", Phase: core.Waiting, Attempt: 1, RetryAt: crumbs.At(now.Add(2 * time.Second)),
+		Failed: &core.Lapse{Error: fault.New(fault.ToolError, "the bank answered 529")}}}}})
+	want := "attempt 2 of call run_1.1.4 (tool_slow) is due in 2s, as errorHandling.retry of the tool says; the last one failed with TOOL_ERROR: the bank answered 529"
+	if x.Advice != want || len(x.WaitsFor) != 1 || x.WaitsFor[0].Kind != crumbs.WaitRetry || x.WaitsFor[0].Attempt != 2 {
+		t.Errorf("%q, want %q; %+v", x.Advice, want, x.WaitsFor)
 	}
 }
