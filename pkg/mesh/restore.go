@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -24,6 +25,7 @@ const (
 	unheardTries   = 80                     // 4 s: less than the server's patience
 	settlePoll     = 250 * time.Millisecond // between two looks at the replicas
 	settleTries    = 240                    // a minute
+	emptyTries     = 40                     // 10 s: of a stream that is there and has nothing to wait for
 	consumersTries = 60                     // 15 s of those: consumers are assigned after the stream
 )
 
@@ -37,6 +39,7 @@ const (
 var (
 	errRepeat = errors.New("the restore did not come to its end")
 	errEmpty  = errors.New("an earlier restore left it empty")
+	errCutOff = errors.New("it was begun and cut off") // there was no such stream before
 )
 
 // Restored is what became of a backup.
@@ -59,6 +62,7 @@ type Restored struct {
 // not answer, does not take it, or a replica stays behind.
 func (c *Conn) Restore(ctx context.Context, b Backup) (Restored, error) {
 	var last error
+	mine := false // what is there of the stream was begun here
 	for try := range restoreTries {
 		if try > 0 {
 			c.Log.Warn("restore again", "stream", b.Stream, "error", last)
@@ -70,39 +74,47 @@ func (c *Conn) Restore(ctx context.Context, b Backup) (Restored, error) {
 				return Restored{}, err
 			}
 		}
-		out, err := c.restore(ctx, b, try > 0)
+		out, err := c.restore(ctx, b, try > 0, mine)
 		if !errors.Is(err, errRepeat) {
 			return out, err
 		}
+		mine = mine || errors.Is(err, errCutOff)
 		if last = err; c.Violations() > 0 {
 			break // it will be refused again
 		}
 	}
-	return Restored{}, fault.Wrap(fault.Unavailable, last, "stream %s is not restored: %v; repeat the command", b.Stream, last)
+	return Restored{}, fault.Wrap(fault.Unavailable, last, "stream %s is not restored: %v; repeat the command (`nats stream rm %s` first, if it is known to hold nothing)", b.Stream, last, b.Stream)
 }
 
 // restore is one try. It fails with errRepeat when the next one may do better. Again
-// says that a try before this one may have left something.
-func (c *Conn) restore(ctx context.Context, b Backup, again bool) (Restored, error) {
+// says that a try before this one may have left something, mine that whatever is there
+// was begun by one: that may have no leader who says that it is empty.
+func (c *Conn) restore(ctx context.Context, b Backup, again, mine bool) (Restored, error) {
 	info, err := c.info(ctx, b.Stream)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return Restored{}, ctx.Err()
+	case err != nil && mine:
+		return Restored{}, c.discard(ctx, b.Stream, errEmpty)
 	case err != nil:
 		return Restored{}, repeat(err)
 	case info == nil:
-		if err := c.transfer(ctx, b); err != nil {
+		if err := c.transfer(ctx, b, mine); err != nil {
 			return Restored{}, err
 		}
-		return c.settled(ctx, b)
+		return c.settled(ctx, b, settleTries)
 	case info.State.LastSeq == 0 && (again || b.Last > 0):
 		return Restored{}, c.discard(ctx, b.Stream, errEmpty)
-	case info.State.LastSeq >= b.Last:
-		out, err := c.settled(ctx, b)
+	case info.State.LastSeq == 0:
+		out, err := c.settled(ctx, b, emptyTries)
 		out.There = true
-		if fault.CodeOf(err) == fault.Unavailable && info.State.LastSeq == 0 {
+		if fault.CodeOf(err) == fault.Unavailable {
 			return Restored{}, c.discard(ctx, b.Stream, errEmpty) // on fewer servers than it should be
 		}
+		return out, err
+	case info.State.LastSeq >= b.Last:
+		out, err := c.settled(ctx, b, settleTries)
+		out.There = true
 		return out, err
 	default:
 		return Restored{}, fault.New(fault.InvalidConfig, "stream %s is there and ends at %d, the backup at %d: it is another mesh's; restore into servers that are empty", b.Stream, info.State.LastSeq, b.Last)
@@ -148,16 +160,18 @@ func (c *Conn) discard(ctx context.Context, stream string, why error) error {
 	limited, cancel := c.limited(ctx)
 	defer cancel()
 	if err := c.JS.DeleteStream(limited, stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return unavailable(err, "delete what a restore left of stream "+stream)
+		return repeat(unavailable(err, "delete what a restore left of stream "+stream))
 	}
 	return repeat(why)
 }
 
-func repeat(why error) error { return errors.Join(errRepeat, why) }
+func repeat(why error) error { return fmt.Errorf("%w: %w", errRepeat, why) }
+
+func cutOff(why error) error { return repeat(fmt.Errorf("%w: %w", errCutOff, why)) }
 
 // transfer hands a backup to the server.
-func (c *Conn) transfer(ctx context.Context, b Backup) error {
-	deliver, err := c.begin(ctx, b)
+func (c *Conn) transfer(ctx context.Context, b Backup, mine bool) error {
+	deliver, err := c.begin(ctx, b, mine)
 	if err != nil {
 		return err
 	}
@@ -193,7 +207,7 @@ type apiAnswer struct {
 }
 
 // begin asks for the restore and returns where its chunks go.
-func (c *Conn) begin(ctx context.Context, b Backup) (string, error) {
+func (c *Conn) begin(ctx context.Context, b Backup, mine bool) (string, error) {
 	limited, cancel := c.limited(ctx)
 	defer cancel()
 	reply, err := c.NATS.RequestWithContext(limited, c.api("STREAM.RESTORE."+b.Stream), b.request)
@@ -201,7 +215,7 @@ func (c *Conn) begin(ctx context.Context, b Backup) (string, error) {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		return "", repeat(err)
+		return "", cutOff(err) // it may have been heard
 	}
 	var answer apiAnswer
 	if err := json.Unmarshal(reply.Data, &answer); err != nil {
@@ -209,7 +223,7 @@ func (c *Conn) begin(ctx context.Context, b Backup) (string, error) {
 	}
 	switch e := answer.Error; {
 	case e != nil && e.Code == codeStreamInUse:
-		return "", c.discardIfEmpty(ctx, b.Stream)
+		return "", c.discardIfEmpty(ctx, b.Stream, mine)
 	case e != nil && (e.Code == codeNoPeers || e.Code == codeNotNow):
 		return "", repeat(errors.New(e.Description))
 	case e != nil:
@@ -222,10 +236,10 @@ func (c *Conn) begin(ctx context.Context, b Backup) (string, error) {
 
 // discardIfEmpty deletes a stream that has a name and nothing else: neither
 // messages nor, it may be, a leader.
-func (c *Conn) discardIfEmpty(ctx context.Context, stream string) error {
+func (c *Conn) discardIfEmpty(ctx context.Context, stream string, mine bool) error {
 	info, err := c.info(ctx, stream)
-	if err != nil {
-		return err
+	if err != nil && !mine {
+		return repeat(err)
 	}
 	if info != nil && info.State.LastSeq > 0 {
 		return repeat(errors.New("it has come to be there")) // what it holds is compared then
@@ -246,7 +260,7 @@ func (c *Conn) hand(ctx context.Context, deliver string, chunk []byte, limit tim
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return repeat(err)
+		return cutOff(err)
 	}
 	var answer apiAnswer
 	if len(reply.Data) == 0 {
@@ -256,7 +270,7 @@ func (c *Conn) hand(ctx context.Context, deliver string, chunk []byte, limit tim
 		return repeat(err)
 	}
 	if answer.Error != nil {
-		return repeat(errors.New(answer.Error.Description))
+		return cutOff(errors.New(answer.Error.Description))
 	}
 	return nil
 }
@@ -276,9 +290,9 @@ func handed(ctx context.Context, request func() (*nats.Msg, error)) (*nats.Msg, 
 
 // settled waits until a stream has all of its backup, and every replica what the
 // leader has.
-func (c *Conn) settled(ctx context.Context, b Backup) (Restored, error) {
+func (c *Conn) settled(ctx context.Context, b Backup, tries int) (Restored, error) {
 	out, why := Restored{Stream: b.Stream}, "nobody leads it"
-	for try := range settleTries {
+	for try := range tries {
 		if try > 0 {
 			if err := sleep(ctx, settlePoll); err != nil {
 				return out, err
@@ -303,7 +317,7 @@ func (c *Conn) settled(ctx context.Context, b Backup) (Restored, error) {
 			why = err.Error()
 			continue
 		}
-		if out.Consumers >= b.Consumers || try >= consumersTries {
+		if out.Consumers >= b.Consumers || try >= min(consumersTries, tries-1) {
 			return out, nil // a reader's own consumer may be in the backup and is not made again
 		}
 	}
