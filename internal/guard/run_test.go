@@ -11,6 +11,7 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/client"
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/decision"
+	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh/access"
 	"github.com/crumbmesh/crumbmesh/pkg/perm"
@@ -20,6 +21,8 @@ import (
 const (
 	payments = "payments"
 	research = "research"
+
+	report = "All is read." // that the tool of research stores
 )
 
 type textIn struct {
@@ -53,7 +56,10 @@ func serve(t *testing.T) (*fleet.Fleet, []*fleet.Service) {
 	services := []*fleet.Service{
 		f.Gateway(), f.Approvals(), f.Orchestrator(),
 		f.Tools(payments, tool.Define("pay", "Pay.", func(_ tool.Context, in textIn) (string, error) { return "paid " + in.Text, nil })),
-		f.Tools(research, tool.Define("read", "Read.", func(_ tool.Context, in textIn) (string, error) { return strings.Repeat("r", 400<<10), nil })),
+		f.Tools(research, tool.Define("read", "Read.", func(c tool.Context, _ textIn) (string, error) {
+			_, err := c.Files.Put(c, "report.txt", "text/plain", strings.NewReader(report))
+			return strings.Repeat("r", 400<<10), err
+		})),
 	}
 	return f, services
 }
@@ -64,7 +70,7 @@ func as(t *testing.T, f *fleet.Fleet, role string) (*client.Client, *mesh.Conn) 
 	return client.New(conn), conn
 }
 
-// A run with two groups, large arguments and results, a person's approval, deltas
+// A run with two groups, large arguments and results, a file, a person's approval, deltas
 // and dead letters, and another one that is cancelled: every role does its part,
 // and NATS refuses nobody anything.
 func TestGuarded_EveryRoleDoesItsWork(t *testing.T) {
@@ -126,6 +132,18 @@ func TestGuarded_EveryRoleDoesItsWork(t *testing.T) {
 	outcome, err := app.Wait(ctx, run.ID, client.After(after))
 	if err != nil || string(outcome.Output) != `"Reading.Paying.Done."` {
 		t.Fatalf("%+v %v", outcome, err)
+	}
+	if len(outcome.Files) != 1 {
+		t.Fatalf("%+v", outcome.Files)
+	}
+	for name, reader := range map[string]*client.Client{access.RoleClient: app, access.RoleOperator: operator, access.RoleApprover: person} {
+		if got, err := reader.File(ctx, outcome.Files[0].URI); err != nil || string(got) != report {
+			t.Errorf("%s reads %q of the file, %v", name, got, err)
+		}
+		gone := strings.Replace(outcome.Files[0].URI, "run_1", "run_9", 1)
+		if got, err := reader.File(ctx, gone); fault.CodeOf(err) != fault.FileNotFound {
+			t.Errorf("%s reads %q of a file that is none, %v", name, got, err)
+		}
 	}
 	if _, err := app.Start(ctx, client.Request{Agent: "clerk", RunID: "run_2"}); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package readme_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -31,6 +32,10 @@ func TestE2E_Desk(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("the run does not show %q:\n%s", want, out)
 		}
+	}
+	uri := regexp.MustCompile(`files:[a-z]+\.[^/]+/r1/[0-9a-f]{64}`).FindString(out)
+	if got := s.must("crumb", "files", "get", uri); got != "Order A1 was refunded.\n" {
+		t.Errorf("crumb files get %s: %q", uri, got)
 	}
 	if told, err := os.ReadFile(filepath.Join(s.dir, "told.jsonl")); err != nil || strings.Count(string(told), "r1.2.0") != 1 {
 		t.Errorf("the onSuspend hook was told: %v\n%s", err, told)

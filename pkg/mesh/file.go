@@ -42,15 +42,18 @@ func (f *Files) Put(ctx context.Context, run crumbs.RunID, name, mimeType string
 	return crumbs.File{Kind: crumbs.KindFile, URI: crumbs.FileURI(f.area, run, digest(data)), MimeType: mimeType, Name: name}, nil
 }
 
-// Get reads the file of a URI, of whatever run and writer. It fails with
+// Get is Conn.File.
+func (f *Files) Get(ctx context.Context, uri string) ([]byte, error) { return f.conn.File(ctx, uri) }
+
+// File reads the file of a URI, of whatever run and writer. It fails with
 // FILE_NOT_FOUND when the URI is none or the file is gone, INVALID_MESSAGE when
 // something else stands in its place, UNAVAILABLE.
-func (f *Files) Get(ctx context.Context, uri string) ([]byte, error) {
+func (c *Conn) File(ctx context.Context, uri string) ([]byte, error) {
 	area, run, sum, err := crumbs.ReadFileURI(uri)
 	if err != nil {
 		return nil, err
 	}
-	data, err := f.conn.Blobs(area).Get(ctx, string(run)+"/"+sum)
+	data, err := c.Blobs(area).Get(ctx, string(run)+"/"+sum)
 	if fault.CodeOf(err) == fault.RunNotFound {
 		return nil, fault.New(fault.FileNotFound, "the file %s is gone, or never was: files are kept as long as blobs (`crumb init --keep-blobs`)", uri).With("uri", uri)
 	}

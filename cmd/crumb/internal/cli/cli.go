@@ -54,6 +54,7 @@ type commands struct {
 	Runs      runsCommand      `cmd:"" help:"Look at runs, cancel one."`
 	Dead      deadCommand      `cmd:"" help:"What was given up: look at it, redrive it, answer in its place."`
 	Explain   explainCommand   `cmd:"" help:"Say what a run waits for, who has it in hand, and what to do."`
+	Files     filesCommand     `cmd:"" help:"Fetch a file that a tool or a model stored."`
 	Tools     toolsCommand     `cmd:"" help:"Look at the tools that workers announced."`
 	Agents    agentsCommand    `cmd:"" help:"Look at agents, validate and apply a folder of them."`
 	Init      initCommand      `cmd:"" help:"Make the streams, buckets and queues of a mesh on NATS."`
