@@ -17,7 +17,7 @@ import (
 type property func(t *rapid.T) (see func(played), end func(*play))
 
 // A generated run is dear and a look at it cheap, so that all look at the same.
-func TestProperty_RandomRuns(t *testing.T) {
+func TestProperty_RandomRuns_F088(t *testing.T) {
 	t.Parallel()
 	properties := []property{decideIsPure, eventTwiceChangesNothing, crashChangesNothing, crumbsAreNumberedAndInOrder,
 		callsHaveOneOutcome, callsAreSentOnce, bodiesFitTheirSchemas, recordsAreBounded}
