@@ -311,22 +311,23 @@ func (d *decision) hooked(c *Call, tool *agent.Entry, left json.RawMessage) {
 		return
 	}
 	args, err := argument.Normalize(left)
+	hash := ""
 	if err == nil {
-		var hash string
-		if args, hash, err = settleArgs(tool, args); err == nil && hash != c.ArgsHash {
-			if !c.Approved.IsZero() {
-				err = fault.New(fault.ApprovalArgsChanged, "the beforeRun hook %s changed the arguments that were approved; `approval: {hooks: before}` in the tool file calls hooks before the question",
-					strings.Join(c.By, ", "))
-			} else {
-				c.Args, c.ArgsHash = d.value(args), hash
-			}
-		}
+		args, hash, err = settleArgs(tool, args)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		d.block(c, crumbs.BlockedHook, fault.From(err), left, nil)
-		return
+	case hash == c.ArgsHash: // the same, if written otherwise: what was asked about is what runs
+		d.proceed(c, tool, d.load(c.Args))
+	case !c.Approved.IsZero():
+		d.block(c, crumbs.BlockedHook, fault.New(fault.ApprovalArgsChanged,
+			"the beforeRun hook %s changed the arguments that were approved; `approval: {hooks: before}` in the tool file calls hooks before the question",
+			strings.Join(c.By, ", ")), left, nil)
+	default:
+		c.Args, c.ArgsHash = d.value(args), hash
+		d.proceed(c, tool, args)
 	}
-	d.proceed(c, tool, args)
 }
 
 // callChainEnded goes on with a call after a chain of its hooks.

@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
@@ -101,9 +102,24 @@ func (d *decision) final(r *crumbs.ModelResult, message crumbs.Message) {
 		d.s.Ending = &Ending{FinishReason: reason}
 		d.parse()
 	default:
-		d.kept(c, message)
-		d.conclude(d.joined(d.s.Text), reason)
+		d.written(c, message, reason)
 	}
+}
+
+// written takes the last answer of a model that writes text. The text of all steps is
+// the output.
+func (d *decision) written(c *Closing, message crumbs.Message, reason string) {
+	if len(d.p.Agent.OutputSchema) > 0 {
+		whole := d.joined(append(slices.Clip(d.s.Text), Value{Inline: text(textOf(message))}))
+		if unfit := d.fits(d.p.Agent.OutputSchema, fault.OutputInvalid, whole); unfit != nil {
+			c.Error = unfit
+			d.keep(c, message)
+			d.attemptFailed(c)
+			return
+		}
+	}
+	d.kept(c, message)
+	d.conclude(d.joined(d.s.Text), reason)
 }
 
 // keep puts the answer of an attempt into the record.
@@ -252,8 +268,9 @@ func (d *decision) conclude(output json.RawMessage, reason string) {
 // close ends a run that has its output, once its onSuspend hooks heard of all its
 // questions. What hooks made of the output is under the schema too.
 func (d *decision) close(output json.RawMessage, reason string) {
-	if f := d.p.Agent.Output.Format; d.s.Errands > 0 && (f == agent.FormatJSON || f == agent.FormatCustom) {
+	if len(d.s.By) > 0 {
 		if unfit := d.fits(d.p.Agent.OutputSchema, fault.OutputInvalid, output); unfit != nil {
+			unfit.Message += "; the hook " + strings.Join(d.s.By, ", ") + " gave it"
 			d.end(Failed, &Result{Error: unfit})
 			return
 		}

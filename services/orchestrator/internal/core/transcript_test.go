@@ -238,7 +238,7 @@ func TestTranscript_OrdersAboutHooks(t *testing.T)             { transcripts(t, 
 // Outputs.
 
 func TestTranscript_JSONOutput_CF_O03_CF_O04(t *testing.T) {
-	transcripts(t, "output_json", "output_json_unfit", "output_json_repair", "output_json_hook")
+	transcripts(t, "output_json", "output_json_unfit", "output_json_repair", "output_json_hook", "output_text_schema")
 }
 func TestTranscript_CustomOutput_CF_O05(t *testing.T) {
 	transcripts(t, "output_custom", "output_custom_fails", "output_custom_steps")
