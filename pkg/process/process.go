@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type Config struct {
 	Wait    time.Duration // for NATS and the topology; WaitDefault when 0
 	Mesh    mesh.ConnectConfig
 	Log     *slog.Logger
+	Parent  *os.File // standard input, at whose end whoever started the process is gone and it drains: Parent(os.Stdin); nil: nobody is waited for
 	// Telemetry begins to export what the process tells of itself, export.Start of
 	// pkg/telemetry/export; without it there is neither /metrics nor a trace.
 	Telemetry Telemetry
@@ -54,8 +56,9 @@ type Hooks struct {
 // UNAVAILABLE when it cannot start yet.
 type Service func(ctx context.Context, conn *mesh.Conn, h Hooks) error
 
-// Run runs a service until ctx ends and it has drained, which is nil. It fails
-// with what kept the service from starting, or ended it.
+// Run runs a service until ctx ends, or Parent does, and it has drained, which is
+// nil. It fails with what kept the service from starting, or ended it. Meanwhile a
+// write to an output that nobody reads fails and does not end the process.
 func Run(ctx context.Context, cfg Config, service Service) error {
 	if cfg.Wait == 0 {
 		cfg.Wait = WaitDefault
@@ -67,6 +70,12 @@ func Run(ctx context.Context, cfg Config, service Service) error {
 		cfg.Telemetry = none
 	}
 	cfg.Log = cfg.Mesh.Secrets.Logger(cfg.Log)
+	defer outliving()()
+	if cfg.Parent != nil {
+		var stop context.CancelFunc
+		ctx, stop = attached(ctx, cfg.Parent, cfg.Log)
+		defer stop()
+	}
 	observed, err := cfg.Telemetry(ctx, cfg.Service, cfg.Mesh.Secrets)
 	defer observed.Stop()
 	if err != nil {

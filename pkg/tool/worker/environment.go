@@ -34,6 +34,7 @@ type Environment struct {
 //	CRUMB_WAIT                        how long NATS and the topology are waited for
 //	CRUMB_HTTP                        address of /livez, /readyz and /metrics; none when not set
 //	CRUMB_LOG_LEVEL, CRUMB_LOG_FORMAT debug, info, warn or error; text or json, to standard error
+//	CRUMB_PARENT                      stdin: drain when standard input, a pipe, is at its end
 //
 // The environment is as os.Environ has it. An empty variable counts as one that is
 // not set. Relative paths in the file start at its folder. It fails with
@@ -73,8 +74,12 @@ func (s settings) environment() (Environment, error) {
 	}
 	name := "toolexec-" + s.Group // as its role and its service in a deployment
 	log = log.With("service", name)
+	var parent *os.File
+	if s.Parent {
+		parent = process.Parent(os.Stdin)
+	}
 	return Environment{
-		Process: process.Config{Service: name, HTTP: s.HTTP, Setting: httpVariable, Wait: s.Wait, Log: log, Mesh: mesh.ConnectConfig{
+		Process: process.Config{Service: name, HTTP: s.HTTP, Setting: httpVariable, Wait: s.Wait, Log: log, Parent: parent, Mesh: mesh.ConnectConfig{
 			Server: cmp.Or(s.Server, mesh.DefaultServer), Name: "worker of " + s.Group, Logger: log,
 			Access: mesh.Access{Creds: s.Creds, NKey: s.NKey, CA: s.TLSCA, Cert: s.TLSCert, Key: s.TLSKey, APIPrefix: s.JSAPIPrefix, InboxPrefix: s.InboxPrefix},
 		}},

@@ -25,9 +25,11 @@ func Serve(ctx context.Context, tools ...tool.Tool) error { return Program{}.Ser
 
 // Serve does what `crumb toolexec` does: it reads the process's environment
 // (FromEnvironment), waits for NATS and for the group's queue, logging what it waits
-// for, and serves the tools until ctx ends or the process gets SIGTERM or SIGINT.
+// for, and serves the tools until ctx ends, the process gets SIGTERM or SIGINT, or,
+// with CRUMB_PARENT, whoever started it is gone.
 // Then it drains: calls in hand finish or are given back; a second signal ends the
-// process. With an address in CRUMB_HTTP it answers /livez and /readyz there.
+// process. With an address in CRUMB_HTTP it answers /livez and /readyz there. A
+// standard error that nobody reads any more does not end it.
 //
 // It returns nil once it has drained. It fails with what FromEnvironment refuses, and
 // with what Run or mesh.Connect refuse: at once when waiting cannot mend it, after

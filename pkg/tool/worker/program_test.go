@@ -44,7 +44,10 @@ func TestMain(m *testing.M) {
 
 // doubling is the tool of the worker process.
 func doubling() tool.Tool {
-	return tool.Define("double", "Doubles.", double, tool.Effect(crumbs.EffectPure))
+	return tool.Define("double", "Doubles.", func(ctx tool.Context, in input) (any, error) {
+		ctx.Logger.Info("doubling", "n", in.N)
+		return double(ctx, in)
+	}, tool.Effect(crumbs.EffectPure))
 }
 
 // serveDouble is an author's main function.

@@ -66,6 +66,7 @@ type settings struct {
 	HTTP        string        `yaml:"http"`
 	LogLevel    string        `yaml:"logLevel"`
 	LogFormat   string        `yaml:"logFormat"`
+	Parent      bool          `yaml:"-"` // of the process, not of the role
 }
 
 var rows = []row{
@@ -90,6 +91,7 @@ var rows = []row{
 	{Setting{"http", httpVariable, "", "Address of /livez, /readyz and, with the exporters, /metrics; empty: none."}, text(func(s *settings) *string { return &s.HTTP })},
 	{Setting{"logLevel", "CRUMB_LOG_LEVEL", "info", "debug, info, warn or error."}, text(func(s *settings) *string { return &s.LogLevel })},
 	{Setting{"logFormat", "CRUMB_LOG_FORMAT", "text", "text or json, to standard error."}, text(func(s *settings) *string { return &s.LogFormat })},
+	{Setting{"", process.ParentVariable, "", "stdin: drain when standard input, a pipe, is at its end, since whoever started the process is gone; `crumb dev` sets it."}, takeParent},
 }
 
 func text(of func(*settings) *string) func(*settings, string) error {
@@ -113,6 +115,14 @@ func takeSlots(s *settings, text string) error {
 		return fault.New(fault.InvalidConfig, "CRUMB_SLOTS: expected a whole number from 1 to %d, got %q", SlotsMax, text)
 	}
 	s.Slots = n
+	return nil
+}
+
+func takeParent(s *settings, text string) error {
+	if text != process.ParentStdin {
+		return fault.New(fault.InvalidConfig, "%s: expected %s, got %q", process.ParentVariable, process.ParentStdin, text)
+	}
+	s.Parent = true
 	return nil
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ type serviceFlags struct {
 	LogLevel  string        `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info" env:"CRUMB_LOG_LEVEL"`
 	LogFormat string        `help:"text or json, to standard error." enum:"text,json" default:"text" env:"CRUMB_LOG_FORMAT"`
 	Wait      time.Duration `help:"How long NATS and the topology are waited for at the start." default:"30s" env:"CRUMB_WAIT"`
+	Parent    string        `help:"stdin: drain when standard input, a pipe, is at its end, since whoever started the process is gone." enum:",stdin" default:"" env:"CRUMB_PARENT" placeholder:"stdin"`
 }
 
 // httpFlag is the flag that says where the probes are.
@@ -33,8 +35,12 @@ func (f serviceFlags) serve(i *invocation, name, http string, run process.Servic
 		return err
 	}
 	log := f.logger(i).With("service", name)
+	var parent *os.File
+	if f.Parent == process.ParentStdin {
+		parent = process.Parent(os.Stdin)
+	}
 	return process.Run(i.ctx, process.Config{
-		Service: name, HTTP: http, Setting: httpFlag, Wait: f.Wait, Log: log, Telemetry: export.Start,
+		Service: name, HTTP: http, Setting: httpFlag, Wait: f.Wait, Log: log, Parent: parent, Telemetry: export.Start,
 		Mesh: mesh.ConnectConfig{Server: i.globals.Server, Access: i.globals.access(), Name: name, Logger: log},
 	}, run)
 }

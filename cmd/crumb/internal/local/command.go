@@ -11,9 +11,11 @@ import (
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/reload"
 	"github.com/crumbmesh/crumbmesh/cmd/crumb/internal/supervise"
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
+	"github.com/crumbmesh/crumbmesh/pkg/process"
 )
 
-// Environment of a group's command.
+// Environment of a group's command, beside process.ParentVariable: its worker ends when
+// this process is gone.
 const (
 	envServer = "NATS_URL"
 	envGroup  = "CRUMB_GROUP"
@@ -161,9 +163,9 @@ func (c *command) begin(parent context.Context, first bool) *trial {
 		c.announce(waiting)
 	}
 	told := sync.OnceFunc(awaited)
-	process := supervise.Command{
+	kept := supervise.Command{
 		Name: c.group, Argv: c.cfg.Command, Dir: c.dir, Log: c.mesh.cfg.Log,
-		Env:    append(inherited(os.Environ()), envServer+"="+c.mesh.URL(), envGroup+"="+c.group, envKey+"="+c.mesh.PublicKey()),
+		Env:    append(inherited(os.Environ()), envServer+"="+c.mesh.URL(), envGroup+"="+c.group, envKey+"="+c.mesh.PublicKey(), process.ParentVariable+"="+process.ParentStdin),
 		Output: func(line string) { c.mesh.cfg.Output(c.group, line) },
 		Drain:  draining,
 		Again: func(end string) bool {
@@ -177,7 +179,7 @@ func (c *command) begin(parent context.Context, first bool) *trial {
 	}
 	c.all.Go(func() {
 		defer close(t.done)
-		process.Run(ctx)
+		kept.Run(ctx)
 	})
 	c.all.Go(func() {
 		if c.awaitUp(ctx, before) && t.rise() {

@@ -100,12 +100,18 @@ func (c Command) once(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("pipe: %w", err)
 	}
+	in, held, err := os.Pipe() // never written: its end says that this process is gone
+	if err != nil {
+		_, _ = from.Close(), to.Close()
+		return fmt.Errorf("pipe: %w", err)
+	}
+	defer func() { _ = held.Close() }() // the group is gone by then
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = c.Dir, c.Env, to, to, StopWait
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = c.Dir, c.Env, in, to, to, StopWait
 	separate(cmd)
 	cmd.Cancel = func() error { return terminate(cmd) }
 	err = cmd.Start()
-	_ = to.Close() // the command has its own
+	_, _ = to.Close(), in.Close() // the command has its own
 	if err != nil {
 		_ = from.Close() // nothing was written
 		return fmt.Errorf("start: %w", err)

@@ -6,4 +6,8 @@
 // nothing; a command that ran for a while starts at once. When it is to stop, the
 // group gets SIGTERM, and after StopWait SIGKILL: nothing that the command
 // started stays.
+//
+// Nobody is there to say so when the supervisor itself is killed. A command's standard
+// input is therefore a pipe that is never written to: it is at its end as soon as the
+// supervisor is gone, for whatever of the group has it.
 package supervise
