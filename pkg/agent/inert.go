@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
+	"github.com/crumbmesh/crumbmesh/pkg/perm"
 )
 
 // inert warns of what loads and never does anything.
@@ -21,6 +22,7 @@ func (a *folder) inert(d *Definition) {
 	a.neverRecovers(file, d.ErrorHandling, d.Hooks)
 	for _, t := range d.Tools {
 		file := a.sources[toolFile(t.Name)]
+		a.neverBefore(file, d, t)
 		if t.Stream {
 			a.neverRetried(file, t)
 			continue
@@ -44,6 +46,25 @@ func (a *folder) neverRecovers(file *source, e ErrorHandling, hooks Hooks) {
 	if e.Retry != nil && e.Retry.Attempts <= 1 && len(hooks.OnError) > 0 {
 		a.warn(file, place{"errorHandling", "retry", "attempts"},
 			"with attempts: %d the first failure is the last, and after the last one it stands whatever an onError hook answers: allow 2, or remove errorHandling", e.Retry.Attempts)
+	}
+}
+
+// neverBefore warns of hooks that are to come before a question when there are none, or
+// no question: whoever wrote it believes that people see what hooks made of the arguments.
+func (a *folder) neverBefore(file *source, d *Definition, t Tool) {
+	policy, err := perm.Compile(d.Permissions)
+	if t.Approval.Hooks != HooksBefore || t.Kind() == KindHuman || err != nil {
+		return // not said, or refused already
+	}
+	at, before := place{"approval", "hooks"}, len(t.Hooks.BeforeRun)
+	for _, more := range a.project.Shared.chain() {
+		before += len(more.hooks.BeforeRun)
+	}
+	if before == 0 {
+		a.warn(file, at, "the tool has no beforeRun hook, and neither have the plugins and hooks of %s: this has no effect", projectFile)
+	}
+	if policy.Decide(t.Origin()).Verdict != perm.Ask {
+		a.warn(file, at, "nobody is asked before the tool runs, since permissions.ask of %s does not rule it: this has no effect", agentFile)
 	}
 }
 

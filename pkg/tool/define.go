@@ -23,7 +23,7 @@ func Define[In, Out any](name, description string, f func(Context, In) (Out, err
 		if err != nil {
 			return nil, err
 		}
-		return encode(out)
+		return encode(toolProduct, out)
 	}
 	return declare[In](name, description, h, f == nil, false, opts)
 }
@@ -43,7 +43,7 @@ func DefineStream[In, Out any](name, description string, f func(Context, In) ite
 			if err != nil {
 				return nil, err
 			}
-			if last, err = encode(out); err != nil {
+			if last, err = encode(toolProduct, out); err != nil {
 				return nil, err
 			}
 			if err = yield(last); err != nil {
@@ -92,10 +92,10 @@ func article(kind string) string {
 	return "a " + kind
 }
 
-func encode(v any) (json.RawMessage, error) {
+func encode(what string, v any) (json.RawMessage, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return nil, fault.Wrap(fault.ToolResultInvalid, err, "the tool's result cannot be written as JSON: %s", clip(fmt.Sprint(err), ErrorMax))
+		return nil, fault.Wrap(fault.ToolResultInvalid, err, "%s cannot be written as JSON: %s", what, clip(fmt.Sprint(err), ErrorMax))
 	}
 	return b, nil
 }

@@ -61,7 +61,7 @@ func newExecution(t Tool, ctx Context, yield Yield) *execution {
 	x.group = &group{noun: t.noun(), code: t.errorCode(), cancel: x.cancel, logger: ctx.Logger, failure: x.failure}
 	ctx.group = x.group
 	x.ctx = ctx
-	x.outlet = &outlet{yield: yield, plain: !t.stream, masker: ctx.Secrets.Masker}
+	x.outlet = &outlet{tool: t, yield: yield, masker: ctx.Secrets.Masker}
 	return x
 }
 
@@ -71,14 +71,14 @@ func (x *execution) run(args json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, x.ctx.Secrets.Masker().Fault(fault.From(err))
 	}
-	return fits(x.ctx.Secrets.Masker().JSON(result))
+	return x.tool.fits(x.ctx.Secrets.Masker().JSON(result))
 }
 
 // fits refuses a masked result or partial with PAYLOAD_TOO_LARGE: the names of
 // secrets may be longer than they are.
-func fits(v json.RawMessage) (json.RawMessage, error) {
+func (t Tool) fits(v json.RawMessage) (json.RawMessage, error) {
 	if len(v) > ResultMax {
-		return nil, tooLarge(len(v))
+		return nil, tooLarge(t.product(), len(v))
 	}
 	return v, nil
 }
@@ -150,7 +150,7 @@ func (x *execution) settle(e ending) (json.RawMessage, error) {
 	if e.err != nil {
 		return nil, x.failure(e.err)
 	}
-	result, err := checkResult(e.result)
+	result, err := x.tool.checkResult(e.result)
 	if err != nil {
 		return nil, err
 	}
@@ -167,34 +167,35 @@ func cancelled(cause error) error {
 	return fault.New(fault.ToolCancelled, "the call was cancelled while it ran")
 }
 
-func checkResult(v json.RawMessage) (json.RawMessage, error) {
+// checkResult refuses what is no result, whatever the tool is for.
+func (t Tool) checkResult(v json.RawMessage) (json.RawMessage, error) {
 	if len(v) > ResultMax {
-		return nil, tooLarge(len(v))
+		return nil, tooLarge(t.product(), len(v))
 	}
 	// Before json.Valid, which takes what is deeper than 10,000 levels for a
 	// wrong text.
 	if depth := argument.Depth(v); depth > DepthMax {
-		return nil, tooDeep(depth)
+		return nil, t.tooDeep(depth)
 	}
 	if !json.Valid(v) {
-		return nil, fault.New(fault.ToolResultInvalid, "the tool's result is not JSON (%d bytes); return null when there is none", len(v))
+		return nil, fault.New(t.nonsense(), "%s is not JSON (%d bytes); return null when there is none", t.product(), len(v))
 	}
 	return v, nil
 }
 
-func tooLarge(n int) *fault.Error {
-	return fault.New(fault.PayloadTooLarge, "the tool's result has %d bytes, the limit is %d: return less, or store it and return a reference", n, ResultMax).
+func tooLarge(what string, n int) *fault.Error {
+	return fault.New(fault.PayloadTooLarge, "%s has %d bytes, the limit is %d: return less, or store it and return a reference", what, n, ResultMax).
 		With("bytes", n).With("limit", ResultMax)
 }
 
-func tooDeep(depth int) *fault.Error {
-	return fault.New(fault.ToolResultInvalid, "the tool's result is nested %d levels deep, the limit is %d: return a flatter one, or store it and return a reference", depth, DepthMax).
+func (t Tool) tooDeep(depth int) *fault.Error {
+	return fault.New(t.nonsense(), "%s is nested %d levels deep, the limit is %d: return a flatter one, or store it and return a reference", t.product(), depth, DepthMax).
 		With("depth", depth).With("limit", DepthMax)
 }
 
 // outlet passes partials on, one at a time, until the call is over.
 type outlet struct {
-	plain  bool
+	tool   Tool
 	yield  Yield
 	masker func() *secret.Masker
 
@@ -205,7 +206,7 @@ type outlet struct {
 }
 
 func (o *outlet) send(v json.RawMessage) error {
-	if o.plain {
+	if !o.tool.stream {
 		return fault.New(fault.ToolError, "the tool yielded a partial but is not declared as streaming")
 	}
 	o.mu.Lock()
@@ -213,11 +214,11 @@ func (o *outlet) send(v json.RawMessage) error {
 	if o.closed {
 		return fault.New(fault.ToolCancelled, "the call is over; nobody takes more partials")
 	}
-	v, err := checkResult(v)
+	v, err := o.tool.checkResult(v)
 	if err != nil {
 		return err
 	}
-	if v, err = fits(o.masker().Fragment(v)); err != nil {
+	if v, err = o.tool.fits(o.masker().Fragment(v)); err != nil {
 		return err
 	}
 	if o.busy != nil {

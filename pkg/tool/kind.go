@@ -45,7 +45,7 @@ func DefineParser[Out any](name string, f func(ctx Context, text string) (Out, e
 		if err != nil {
 			return nil, err
 		}
-		return encode(out)
+		return encode(parserProduct, out)
 	}
 	if f == nil {
 		h = nil
@@ -105,6 +105,32 @@ func (t Tool) noun() string {
 	return "tool"
 }
 
+// What comes out of a call, as messages call it.
+const (
+	toolProduct   = "the tool's result"
+	hookProduct   = "the hook's answer"
+	parserProduct = "the parser's output"
+)
+
+func (t Tool) product() string {
+	switch t.kind {
+	case agent.AnnouncedHook:
+		return hookProduct
+	case agent.AnnouncedParse:
+		return parserProduct
+	}
+	return toolProduct
+}
+
+// nonsense is the code of what comes out and is no JSON document that can be kept: no
+// point knows such an answer.
+func (t Tool) nonsense() fault.Code {
+	if t.kind == agent.AnnouncedHook {
+		return fault.HookError
+	}
+	return fault.ToolResultInvalid
+}
+
 // errorCode is the code of an error that has none of its own.
 func (t Tool) errorCode() fault.Code {
 	if t.kind == agent.AnnouncedHook {
@@ -140,7 +166,7 @@ func (t Tool) answered(ctx Context, result json.RawMessage) (json.RawMessage, er
 		if a == nil {
 			return json.RawMessage("null"), nil
 		}
-		return encode(a)
+		return encode(hookProduct, a)
 	case t.output != nil:
 		if err := t.output.Check(fault.ToolOutputInvalid, result); err != nil {
 			return nil, err

@@ -212,7 +212,7 @@ func (t Tool) Prepare(args json.RawMessage) (json.RawMessage, error) {
 // effect has happened; an answer of a hook that its point does not know is
 // HOOK_ERROR, and so is every error of a hook that has no code. A
 // result that cannot be written as JSON, or is nested deeper than DepthMax, is
-// TOOL_RESULT_INVALID, one over ResultMax PAYLOAD_TOO_LARGE, arguments outside
+// TOOL_RESULT_INVALID, of a hook HOOK_ERROR, one over ResultMax PAYLOAD_TOO_LARGE, arguments outside
 // the schema INVALID_ARGUMENTS; a partial is refused like a result.
 //
 // Results, partials and errors have the names of the call's secrets in their

@@ -31,7 +31,7 @@ func (p Program) runTool(ctx tool.Context, args json.RawMessage, yield tool.Yiel
 	if p.Stream {
 		out.yield = yield
 	}
-	result, err := p.execute(ctx, args, out, dir.variables()...)
+	result, err := p.execute(ctx, "tool", args, out, dir.variables()...)
 	if err != nil || stored {
 		return result, err
 	}
@@ -41,13 +41,13 @@ func (p Program) runTool(ctx tool.Context, args json.RawMessage, yield tool.Yiel
 
 // run is the handler of a parser.
 func (p Program) run(ctx tool.Context, args json.RawMessage, _ tool.Yield) (json.RawMessage, error) {
-	return p.execute(ctx, args, &output{})
+	return p.execute(ctx, "parser", args, &output{})
 }
 
 // execute runs the program once, with more variables of its own. It returns when it has ended,
 // also when ctx is done before.
-func (p Program) execute(ctx tool.Context, args json.RawMessage, out *output, more ...string) (json.RawMessage, error) {
-	env, err := p.environment(ctx)
+func (p Program) execute(ctx tool.Context, noun string, args json.RawMessage, out *output, more ...string) (json.RawMessage, error) {
+	env, err := p.environment(ctx, noun)
 	if err != nil {
 		return nil, err
 	}

@@ -44,12 +44,16 @@ type Program struct {
 // Tool declares p as a tool. What is wrong with p shows in its Err as
 // INVALID_CONFIG.
 func (p Program) Tool(name, description string, opts ...tool.Option) tool.Tool {
-	return tool.New(name, description, p.runTool, append(p.options(), opts...)...)
+	return tool.New(name, description, p.runTool, append(p.options("tool"), opts...)...)
 }
 
-// options are what every program is declared with.
-func (p Program) options() []tool.Option {
-	own := []tool.Option{func(*tool.Tool) error { return p.check() }, tool.Ready(p.ready)}
+// options are what every program is declared with; noun is what it is declared as.
+func (p Program) options(noun string) []tool.Option {
+	ready := func(ctx tool.Context) error { // settles the environment before the call counts as started
+		_, err := p.environment(ctx, noun)
+		return err
+	}
+	own := []tool.Option{func(*tool.Tool) error { return p.check() }, tool.Ready(ready)}
 	if p.Stream {
 		own = append(own, tool.Stream())
 	}
@@ -74,17 +78,11 @@ func (p Program) check() error {
 	return nil
 }
 
-// ready settles the environment before the call counts as started.
-func (p Program) ready(ctx tool.Context) error {
-	_, err := p.environment(ctx)
-	return err
-}
-
 // environment returns what the program sees; the values of declared variables are
 // secrets of the call from then on, since programs print what they were given. It
 // fails with CREDENTIAL_MISSING naming the first declared variable that is not set
 // or empty, with INVALID_CONFIG naming one that is too long to be masked.
-func (p Program) environment(ctx tool.Context) ([]string, error) {
+func (p Program) environment(ctx tool.Context, noun string) ([]string, error) {
 	lookup := p.Lookup
 	if lookup == nil {
 		lookup = os.LookupEnv
@@ -103,7 +101,7 @@ func (p Program) environment(ctx tool.Context) ([]string, error) {
 	for _, name := range p.Env {
 		v, ok := lookup(name)
 		if !ok || v == "" {
-			return nil, fault.New(fault.CredentialMissing, "the program declares the variable %s, which is not set where its worker runs: set it there, or take it off the tool's env", name).
+			return nil, fault.New(fault.CredentialMissing, "the program declares the variable %s, which is not set where its worker runs: set it there, or take it off the %s's env", name, noun).
 				With("name", name)
 		}
 		if err := ctx.Conceal(name, v); err != nil {

@@ -434,3 +434,19 @@ func TestProgram_SlowReaderGetsAllLines(t *testing.T) {
 		t.Errorf("got %s, %v after %d partials", result, err, n)
 	}
 }
+
+// The variable that is missing is declared by a tool, a hook or a parser, and taken off
+// there.
+func TestProgram_MissingVariableSaysWhoDeclaresIt(t *testing.T) {
+	t.Parallel()
+	p := sh("true")
+	p.Env, p.Lookup = []string{"UNSET"}, func(string) (string, bool) { return "", false }
+	for want, tl := range map[string]tool.Tool{
+		"tool": p.Tool("p", "d"), "hook": p.Hook("p", []string{crumbs.HookBeforeRun}), "parser": p.Parser("p"),
+	} {
+		ctx := tool.Context{Context: t.Context(), Hook: &crumbs.HookRef{Name: "p", Point: crumbs.HookBeforeRun}}
+		wantFault(t, tl.Ready(ctx), fault.CredentialMissing, "UNSET", "or take it off the "+want+"'s env")
+		_, err := tl.Run(ctx, json.RawMessage(`{"text":"a"}`), nil)
+		wantFault(t, err, fault.CredentialMissing, "or take it off the "+want+"'s env")
+	}
+}
