@@ -26,6 +26,10 @@ const (
 	yamlExt     = ".yaml"
 )
 
+// OwnVariables begins the names of the variables that are the mesh's own: no command
+// of a file is given one.
+const OwnVariables = "CRUMB_"
+
 var envRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // checker collects what is wrong with one document after the other.

@@ -32,15 +32,17 @@ func (c *checker) hook(at place, o owner, h hookAt) {
 		}
 	}
 	switch len(said) {
-	case 0:
-		c.bad(at, "expected one of worker ({group: …, hook: …}), exec (a command) or nats (a subject), got none")
+	case 0: // at exec, so that nothing is told beside a way that is said wrongly
+		c.found = append(c.found, problem{file: c.file, at: at.key("exec"), err: fault.New(fault.InvalidConfig,
+			"%s: expected one of worker ({group: …, hook: …}), exec (a command) or nats (a subject), got none", at)})
 		return
 	case 1:
 	default:
 		c.bad(at.key(said[1]), "expected one of worker, exec or nats, got %s", strings.Join(said, " and "))
 		return
 	}
-	if h.Name != o.named(h.point, h.n) { // else it is as good as the owner's, which is checked
+	ofWorker := h.Worker != nil && h.Name == h.Worker.Hook
+	if h.Name != o.named(h.point, h.n) && !ofWorker { // else it is as good as the owner's or the worker's, which is checked
 		c.name(at.key("name"), "hook", h.Name)
 	}
 	switch {

@@ -130,8 +130,11 @@ func (c *checker) env(at place, names []string) {
 		c.bad(at, "expected at most %d names, got %d", EnvMax, n)
 	}
 	for i, name := range names[:min(len(names), EnvMax)] {
-		if !envRE.MatchString(name) || len(name) > crumbs.AttrMax {
+		switch {
+		case !envRE.MatchString(name) || len(name) > crumbs.AttrMax:
 			c.bad(at.index(i), "expected the name of an environment variable, got %s; values stay in the worker's environment", quote(name))
+		case strings.HasPrefix(name, OwnVariables):
+			c.bad(at.index(i), "env name %s: names with %s are the mesh's own", quote(name), OwnVariables)
 		}
 	}
 }

@@ -36,6 +36,9 @@ func readHook(o object) Hook {
 	if w, ok := o.object("worker", hookWorkerFields()); ok {
 		h.Worker = &HookWorker{Group: w.text("group"), Hook: w.text("hook")}
 	}
+	if o.has("nats") && h.NATS == "" { // refused already; that no way is left is the same fault
+		o.s.broken = append(o.s.broken, o.at.key("exec"))
+	}
 	return h
 }
 

@@ -1,6 +1,7 @@
 package toolexec
 
 import (
+	"errors"
 	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/agent"
@@ -18,8 +19,9 @@ type Config struct {
 	// Group is the queue to serve; agent.DefaultGroup when empty. It needs its
 	// consumer (`crumb init`, `crumb agents apply`).
 	Group string
-	// Earlier are commands from before an edit of the folder: calls that were made for
-	// them run as they did.
+	// Earlier are tools, hooks and parsers from before an edit of the folder, at most
+	// worker.EarlierMax of the group: calls that were made for them run as they did.
+	// What cannot be served any more is left out.
 	Earlier []agent.ExecTool
 	// Tools are Go tools to serve beside the commands.
 	Tools []tool.Tool
@@ -49,9 +51,15 @@ func (c Config) complete() (Config, error) {
 func (c Config) worker(conn *mesh.Conn) worker.Config {
 	var earlier []tool.Tool
 	for _, e := range c.Earlier {
-		if e.Announcement.Group == c.Group {
-			earlier = append(earlier, command(conn, e))
+		if e.Announcement.Group != c.Group {
+			continue
 		}
+		t := command(conn, e)
+		if err := errors.Join(t.Err(), e.Announcement.Check()); err != nil {
+			conn.Log.Warn("a version from before cannot be served: runs that began with it fail", "tool", e.Announcement.Handler, "error", err)
+			continue
+		}
+		earlier = append(earlier, t)
 	}
 	return worker.Config{Group: c.Group, Earlier: earlier, Name: c.Name, Slots: c.Slots, Grace: c.Grace, Verify: c.Verify, Ready: c.Ready, Health: c.Health}
 }

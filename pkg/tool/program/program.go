@@ -12,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/crumbmesh/crumbmesh/pkg/agent"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/tool"
 )
@@ -71,8 +72,8 @@ func (p Program) check() error {
 		if !variableRE.MatchString(name) {
 			return fault.New(fault.InvalidConfig, "env name %q: expected the name of one variable; patterns are not taken", name)
 		}
-		if strings.HasPrefix(name, "CRUMB_") {
-			return fault.New(fault.InvalidConfig, "env name %q: names with CRUMB_ are the mesh's own", name)
+		if strings.HasPrefix(name, agent.OwnVariables) {
+			return fault.New(fault.InvalidConfig, "env name %q: names with %s are the mesh's own", name, agent.OwnVariables)
 		}
 	}
 	return nil

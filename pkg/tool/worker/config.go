@@ -14,7 +14,8 @@ import (
 const (
 	SlotsDefault = 16
 	SlotsMax     = 4096
-	ToolsMax     = 1024 // earlier versions too
+	ToolsMax     = 1024
+	EarlierMax   = 2048 // versions from before
 	GraceDefault = 30 * time.Second
 )
 
@@ -25,8 +26,9 @@ type Config struct {
 	Slots int           // calls at once; SlotsDefault when 0
 	Grace time.Duration // how long calls may go on after the worker was told to stop; GraceDefault when 0
 
-	// Earlier are versions of the tools from before: calls that were made for them
-	// run as they did, and no run begins with them.
+	// Earlier are versions of the tools, hooks and parsers from before, at most
+	// EarlierMax: calls that were made for them run as they did, and no run begins
+	// with them.
 	Earlier []tool.Tool
 
 	// Verify checks the signature of a person's decision and returns
@@ -98,8 +100,11 @@ func (c Config) complete(tools []tool.Tool) (Config, toolbox, error) {
 	if c.Slots < 0 || c.Slots > SlotsMax || c.Grace < 0 {
 		return c, toolbox{}, fault.New(fault.InvalidConfig, "worker of group %s: slots %d and grace %v: expected 1 to %d slots and no negative grace", c.Group, c.Slots, c.Grace, SlotsMax)
 	}
-	if n := len(tools) + len(c.Earlier); n == 0 || n > ToolsMax {
+	if n := len(tools); n+len(c.Earlier) == 0 || n > ToolsMax {
 		return c, toolbox{}, fault.New(fault.InvalidConfig, "worker of group %s: %d tools, hooks and parsers, expected 1 to %d", c.Group, n, ToolsMax)
+	}
+	if n := len(c.Earlier); n > EarlierMax {
+		return c, toolbox{}, fault.New(fault.InvalidConfig, "worker of group %s: %d versions from before, expected at most %d", c.Group, n, EarlierMax)
 	}
 	box := toolbox{now: map[handler]served{}, earlier: map[version]served{}}
 	for _, t := range tools {

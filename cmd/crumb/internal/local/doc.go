@@ -12,9 +12,9 @@
 // Serve may be called again with an edited project: a part that did not change
 // stays as it is, a changed one is started before its predecessor drains (a
 // command of another text after, since two would answer for one), one that is gone
-// is stopped. Exec tools of projects before stay served for the runs that began with
-// them (earlier). A
-// project that cannot be served changes nothing that matters: what was applied
+// is stopped. Exec tools, hooks and parsers of projects before stay served for the runs
+// that began with them (earlier); the store remembers them for the process that is
+// started on it next. A project that cannot be served changes nothing that matters: what was applied
 // before stays applied.
 //
 // It is what `crumb dev` and `crumb demo` stand on. Production runs the services

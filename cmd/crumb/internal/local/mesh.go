@@ -65,7 +65,7 @@ type Mesh struct {
 	failed   chan error
 	observed telemetry.Process
 
-	earlier earlier      // of the projects served before
+	earlier earlier      // of the projects served from this store
 	secrets *secret.Book // of the process
 
 	mu       sync.Mutex
@@ -95,6 +95,11 @@ func (m *Mesh) start(ctx context.Context) (err error) {
 	}
 	if m.locked, err = lock(m.cfg.Store); err != nil {
 		return err
+	}
+	if _, err := os.Stat(filepath.Join(m.cfg.Store, serverFolder)); err == nil { // else no run is left to keep anything
+		if m.earlier, err = readEarlier(m.cfg.Store); err != nil {
+			return err
+		}
 	}
 	if m.server, err = embedded.Start(embedded.Config{Store: filepath.Join(m.cfg.Store, serverFolder), Port: m.cfg.Port}); err != nil {
 		return err

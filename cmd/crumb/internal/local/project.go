@@ -11,12 +11,14 @@ import (
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
 	"github.com/crumbmesh/crumbmesh/pkg/fault"
 	"github.com/crumbmesh/crumbmesh/pkg/mesh"
+	"github.com/crumbmesh/crumbmesh/pkg/tool/worker"
 	"github.com/crumbmesh/crumbmesh/services/modelgw"
 	"github.com/crumbmesh/crumbmesh/services/toolexec"
 )
 
 // Serve makes project the one that the mesh serves; it is not for several goroutines
-// at a time. Runs in flight keep their agent and their tools. It fails with the fault of
+// at a time. Runs in flight keep their agent, tools, hooks and parser, also those that
+// a process before began on this store. It fails with the fault of
 // the first part that cannot start; the agents applied before then stay applied.
 func (m *Mesh) Serve(ctx context.Context, project *agent.Project) (crumbs.AgentsApplyReply, error) {
 	request, err := Application(project)
@@ -33,7 +35,12 @@ func (m *Mesh) Serve(ctx context.Context, project *agent.Project) (crumbs.Agents
 	if err := m.reconcile(ctx, wanted); err != nil {
 		return crumbs.AgentsApplyReply{}, err
 	}
-	m.earlier.add(project)
+	if n := m.earlier.add(project); n > 0 {
+		m.cfg.Log.Warn("the oldest versions of tools, hooks and parsers from before edits are served no more", "versions", n, "max", worker.EarlierMax)
+	}
+	if err := m.earlier.write(m.cfg.Store); err != nil { // before any run can begin with them
+		return crumbs.AgentsApplyReply{}, err
+	}
 	reply, err := m.Client.Apply(ctx, request)
 	if err != nil {
 		return reply, err
