@@ -16,6 +16,8 @@ import (
 type Config struct {
 	// Dir is the project folder whose commands are served; none when empty.
 	Dir string
+	// Project, when set, is what is served instead of what Dir holds by now.
+	Project *agent.Project
 	// Group is the queue to serve; agent.DefaultGroup when empty. It needs its
 	// consumer (`crumb init`, `crumb agents apply`).
 	Group string

@@ -36,12 +36,15 @@ func Run(ctx context.Context, cfg Config, conn *mesh.Conn) error {
 // tools are the commands and subjects of the folder that belong to the group, then the Go
 // tools. It warns of variables whose values are too short to be kept secret.
 func (c Config) tools(conn *mesh.Conn) ([]tool.Tool, error) {
-	if c.Dir == "" {
-		return c.Tools, nil
-	}
-	project, err := agent.Load(c.Dir)
-	if err != nil {
-		return nil, err
+	project := c.Project
+	if project == nil {
+		if c.Dir == "" {
+			return c.Tools, nil
+		}
+		var err error
+		if project, err = agent.Load(c.Dir); err != nil {
+			return nil, err
+		}
 	}
 	var out []tool.Tool
 	groups := map[string]bool{}
@@ -54,7 +57,7 @@ func (c Config) tools(conn *mesh.Conn) ([]tool.Tool, error) {
 	}
 	if len(out)+len(c.Tools)+len(c.Earlier) == 0 {
 		return nil, fault.New(fault.InvalidConfig, "toolexec: no exec tool, hook or parser in %s is in group %q; its groups are: %s",
-			c.Dir, c.Group, strings.Join(slices.Sorted(maps.Keys(groups)), ", "))
+			project.Dir, c.Group, strings.Join(slices.Sorted(maps.Keys(groups)), ", "))
 	}
 	return append(out, c.Tools...), nil
 }

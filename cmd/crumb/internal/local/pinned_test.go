@@ -74,6 +74,48 @@ func serve(t *testing.T, m *Mesh, dir string) {
 	}
 }
 
+// What is served is what was loaded, also when the files are others by then: a run that
+// begins with it finds it.
+func TestServe_WhatWasLoaded_F156(t *testing.T) {
+	t.Parallel()
+	dir, log := t.TempDir(), filepath.Join(t.TempDir(), "log")
+	pinnedProject(t, dir, log, "one", "")
+	m := serving(t, t.TempDir(), dir)
+	defer m.Stop()
+	pinnedProject(t, dir, log, "two", "")
+	p, err := agent.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pinnedProject(t, dir, log, "three", "")
+	if _, err := m.Serve(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	end, err := m.Client.Run(t.Context(), client.Request{Agent: "payer", RunID: "loaded"})
+	if err != nil || end.Status != client.Suspended {
+		t.Fatalf("%+v, %v", end, err)
+	}
+	goesOn(t, m, end, log, "two")
+}
+
+// goesOn approves the call that a run waits for, and expects all of a version to have run.
+func goesOn(t *testing.T, m *Mesh, end client.Outcome, log, version string) {
+	t.Helper()
+	approve := client.Approve(end.Checkpoints[0], crumbs.Principal{Issuer: "local", Subject: "ann"})
+	if _, err := m.Client.Resume(t.Context(), end.Checkpoints[0].CheckpointID, approve); err != nil {
+		t.Fatal(err)
+	}
+	end, err := m.Client.Wait(t.Context(), end.Run, client.After(end.Seq))
+	if err != nil || end.Status != client.Completed || string(end.Output) != `"parsed"` {
+		t.Fatalf("%+v, %v", end, err)
+	}
+	ran, err := os.ReadFile(log)
+	want := strings.ReplaceAll("tool-V hook-V project-V parser-V agent-V project-V", "V", version)
+	if got := strings.Join(strings.Fields(string(ran)), " "); err != nil || got != want {
+		t.Errorf("ran %s (%v), expected %s", got, err, want)
+	}
+}
+
 // A run that waits for its approval goes on with the tool, the hooks and the parser that
 // it began with, whatever becomes of the files, and of the process.
 func TestServe_RunsKeepWhatTheyBeganWith_F156(t *testing.T) {
@@ -111,19 +153,7 @@ func TestServe_RunsKeepWhatTheyBeganWith_F156(t *testing.T) {
 				m = serving(t, store, dir)
 			}
 			defer m.Stop()
-			approve := client.Approve(end.Checkpoints[0], crumbs.Principal{Issuer: "local", Subject: "ann"})
-			if _, err := m.Client.Resume(t.Context(), end.Checkpoints[0].CheckpointID, approve); err != nil {
-				t.Fatal(err)
-			}
-			end, err = m.Client.Wait(t.Context(), "pinned", client.After(end.Seq))
-			if err != nil || end.Status != client.Completed || string(end.Output) != `"parsed"` {
-				t.Fatalf("%+v, %v", end, err)
-			}
-			ran, err := os.ReadFile(log)
-			want := "tool-one hook-one project-one parser-one agent-one project-one"
-			if got := strings.Join(strings.Fields(string(ran)), " "); err != nil || got != want {
-				t.Errorf("ran %s (%v), expected %s", got, err, want)
-			}
+			goesOn(t, m, end, log, "one")
 		})
 	}
 }

@@ -144,12 +144,8 @@ func execGroups(p *agent.Project) (map[string]string, error) {
 }
 
 func (m *Mesh) toolexec(p *agent.Project, group string) connected {
-	cfg := toolexec.Config{Group: group, Tools: m.cfg.Tools[group], Earlier: m.earlier.of(group, p), Verify: m.verifier.Verify}
-	for _, e := range p.ExecTools() {
-		if e.Announcement.Group == group {
-			cfg.Dir = p.Dir
-		}
-	}
+	// p itself, since the files may be others by now: nothing that p has is among the earlier
+	cfg := toolexec.Config{Project: p, Group: group, Tools: m.cfg.Tools[group], Earlier: m.earlier.of(group, p), Verify: m.verifier.Verify}
 	return func(ctx context.Context, conn *mesh.Conn, h hooks) error {
 		cfg := cfg
 		cfg.Ready, cfg.Health = h.ready, h.health
