@@ -257,13 +257,15 @@ func TestOutage_StreamDeleted(t *testing.T) {
 // worker serves the group until the test ends.
 func (s scene) worker() *worker.Worker {
 	s.t.Helper()
-	w, err := worker.New(context.Background(), worker.Config{Group: groupBench}, s.Mesh.Connect("toolexec"), s.counted()...)
+	ready := make(chan struct{})
+	w, err := worker.New(context.Background(), worker.Config{Group: groupBench, Ready: func() { close(ready) }}, s.Mesh.Connect("toolexec"), s.counted()...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
+	<-ready
 	s.t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {

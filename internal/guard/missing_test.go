@@ -19,8 +19,8 @@ import (
 	"github.com/crumbmesh/crumbmesh/services/orchestrator"
 )
 
-// Everybody says which stream or bucket it needs is missing, also who may not look at
-// streams, and asks for nothing that NATS refuses.
+// Everybody says which stream or bucket is missing that it cannot start without, also
+// who may not look at streams, and asks for nothing that NATS refuses.
 func TestGuarded_EveryRoleSeesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	m := meshtest.StartGuarded(t, []string{payments}, []string{"script"})
@@ -46,7 +46,6 @@ func TestGuarded_EveryRoleSeesWhatIsMissing(t *testing.T) {
 		crumbs.StreamBlobs:             {access.RoleOrchestrator, access.RoleApprovals, worker[0], worker[1]},
 		crumbs.StreamDead:              {access.RoleOrchestrator, access.RoleApprovals, worker[0], worker[1]},
 		crumbs.StreamInbox:             {access.RoleApprovals, worker[0], worker[1]},
-		crumbs.StreamDeltas:            worker,
 		"KV_" + crumbs.BucketClaims:    {access.RoleOrchestrator, worker[0], worker[1]},
 		"KV_" + crumbs.BucketWorkers:   {access.RoleOrchestrator, worker[0], worker[1]},
 		"KV_" + crumbs.BucketTools:     {access.RoleOrchestrator, worker[1]},

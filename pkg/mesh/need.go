@@ -21,6 +21,10 @@ type Need struct {
 	Filter string
 	// Leader says that the role may read it through the stream's leader only.
 	Leader bool
+	// Live says that the service works without it, if not as well: DELTAS, which is in
+	// memory, is gone after a restart of a mesh's only server. Its absence turns
+	// readiness red and keeps no service from starting.
+	Live bool
 }
 
 // NeedBucket is the need of a bucket of which the keys that match may be read.

@@ -82,7 +82,7 @@ func needs(providers []string) []mesh.Need {
 	definitions.Leader = true
 	p := providers[0] // of one instance as of all: the streams are the same
 	return []mesh.Need{
-		{Stream: crumbs.StreamInbox, Filter: "model.result." + p + ".*.*"}, {Stream: crumbs.StreamDeltas, Filter: "delta.*.*.text"},
+		{Stream: crumbs.StreamInbox, Filter: "model.result." + p + ".*.*"}, {Stream: crumbs.StreamDeltas, Filter: "delta.*.*.text", Live: true},
 		{Stream: crumbs.StreamDead, Filter: "dead." + crumbs.StreamModelCalls + "-" + p + ".>"}, {Stream: crumbs.StreamBlobs, Filter: crumbs.BlobFilter(crumbs.AreaModel(p))},
 		mesh.NeedBucket(crumbs.BucketClaims, crumbs.ModelKeys(p)+">"), mesh.NeedBucket(crumbs.BucketWorkers, crumbs.ModelKeys(p)+">"), definitions,
 	}

@@ -68,7 +68,7 @@ func New(ctx context.Context, cfg Config, conn *mesh.Conn, tools ...tool.Tool) (
 // needs are what a worker of a group works on beside its queue.
 func needs(group string) []mesh.Need {
 	return []mesh.Need{
-		{Stream: crumbs.StreamInbox, Filter: "tool.result." + group + ".*.*"}, {Stream: crumbs.StreamDeltas, Filter: "delta.*.*.tool.partial." + group},
+		{Stream: crumbs.StreamInbox, Filter: "tool.result." + group + ".*.*"}, {Stream: crumbs.StreamDeltas, Filter: "delta.*.*.tool.partial." + group, Live: true},
 		{Stream: crumbs.StreamDead, Filter: "dead." + crumbs.StreamToolCalls + "-" + group + ".>"}, {Stream: crumbs.StreamBlobs, Filter: crumbs.BlobFilter(crumbs.AreaTool(group))},
 		mesh.NeedBucket(crumbs.BucketClaims, crumbs.ToolKeys(group)+">"), mesh.NeedBucket(crumbs.BucketWorkers, crumbs.ToolKeys(group)+">"),
 		mesh.NeedBucket(crumbs.BucketTools, group+".*.*"),
