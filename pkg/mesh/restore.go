@@ -179,7 +179,7 @@ func (c *Conn) transfer(ctx context.Context, b Backup, mine bool) error {
 	if err != nil {
 		return fault.Wrap(fault.InvalidConfig, err, "%v", err)
 	}
-	defer data.Close()
+	defer func() { _ = data.Close() }() // it was only read
 	chunk := make([]byte, min(restoreChunk, c.NATS.MaxPayload()))
 	for {
 		n, err := data.Read(chunk)
