@@ -188,8 +188,7 @@ func (c *campaign) wave(first int) int {
 		c.Start(agent, killRun(i))
 	}
 	for i := first; i < first+killWave; i++ {
-		if asks(i) {
-			c.WaitType(killRun(i), crumbs.TypeHumanRequired)
+		if asks(i) && c.asked(killRun(i)) {
 			c.Until("an answer is taken", func() bool { _, err := c.Approve(crumbs.ToolCallID(killRun(i), 1, 1)); return err == nil })
 		}
 	}
@@ -199,13 +198,33 @@ func (c *campaign) wave(first int) int {
 	return killWave
 }
 
+// asked waits until a run asks a person; it reports false for one that ended before,
+// because three gateways were killed over its model call.
+func (c *campaign) asked(run crumbs.RunID) bool {
+	c.t.Helper()
+	all := c.WaitFor(run, func(s stored) bool { return s.Base.Type == crumbs.TypeHumanRequired || crumbs.Terminal(s.Base.Type) })
+	return slices.ContainsFunc(all, func(s stored) bool { return s.Base.Type == crumbs.TypeHumanRequired })
+}
+
+// gatewaysLost reports whether a run failed because each of the three gateways that
+// started its model call was killed.
+func (h *history) gatewaysLost() bool {
+	end := string(h.stored[len(h.stored)-1].Body)
+	return h.code == fault.ModelError && strings.Contains(end, "was started "+itoa(mesh.StartsMax)+" times and no gateway lived to finish it")
+}
+
 // account holds what the crumbs say against what the tools did.
 func (c *campaign) account(n int) {
 	c.t.Helper()
 	done := c.effects()
 	unknown, lost := 0, 0
 	for i := range n {
-		h := account(c.t, c.Fleet, killRun(i)).completed("Looking.Done.")
+		h := account(c.t, c.Fleet, killRun(i))
+		if h.gatewaysLost() {
+			lost++
+		} else {
+			h.completed("Looking.Done.")
+		}
 		for id, outcome := range h.outcomes {
 			tools := []string{"peek", "put", "pay", "put", "pay"}
 			if asks(i) {

@@ -2,6 +2,9 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/crumbmesh/crumbmesh/pkg/crumbs"
@@ -13,6 +16,7 @@ const (
 	pollMax         = 200 * time.Millisecond
 	patience        = 2 * time.Minute
 	virtualPatience = time.Hour
+	explainWait     = 10 * time.Second
 )
 
 // Until polls until a condition holds and fails the test when it never does.
@@ -29,7 +33,28 @@ func (f *Fleet) Until(what string, holds func() bool) {
 		}
 		<-time.After(poll)
 	}
-	f.t.Fatalf("waited %s for: %s", limit, what)
+	f.t.Fatalf("waited %s for: %s\n%s", limit, what, f.waits())
+}
+
+// waits is what the runs that have not ended wait for, for a test that fails.
+func (f *Fleet) waits() string {
+	ctx, stop := context.WithTimeout(context.Background(), explainWait)
+	defer stop()
+	var open strings.Builder
+	for _, status := range []string{"running", "suspended", "stopping"} {
+		var list crumbs.RunListReply
+		if err := f.Mesh.Conn.Request(ctx, crumbs.EndpointRunsList, crumbs.RunList{Status: status}, &list); err != nil {
+			return err.Error()
+		}
+		for _, r := range list.Runs {
+			var x json.RawMessage
+			if err := f.Mesh.Conn.Request(ctx, crumbs.EndpointRunsExplain, crumbs.RunGet{RunID: r.RunID}, &x); err != nil {
+				x = json.RawMessage(err.Error())
+			}
+			fmt.Fprintf(&open, "%s\n", x)
+		}
+	}
+	return open.String()
 }
 
 // WaitEnd waits until a run's terminal crumb is stored and returns all of them.
