@@ -92,6 +92,10 @@ func TestDecision_ForgedIsRefusedAndKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		f.Until("the one before to be gone", func() bool {
+			left, err := f.Mesh.Conn.Last(t.Context(), crumbs.StreamInbox, crumbs.DecisionSubject("run_1", asked.CheckpointID))
+			return err == nil && left == nil
+		})
 		if err := attacker.PublishOnce(t.Context(), &nats.Msg{Subject: crumbs.DecisionSubject("run_1", asked.CheckpointID), Data: body}); err != nil {
 			t.Fatalf("%s: %v", tc.name, err)
 		}
