@@ -47,7 +47,7 @@ func (d *decision) readied(input json.RawMessage, a crumbs.HookAnswer, by []stri
 		return
 	}
 	if len(by) > 0 { // without hooks it was checked when it was admitted
-		if err := d.fits(d.p.Agent.InputSchema, fault.InvalidInput, input); err != nil {
+		if err := fits(d.p.Agent.Input, fault.InvalidInput, input); err != nil {
 			err.Message += "; the hook " + strings.Join(by, ", ") + " changed it"
 			d.end(Failed, &Result{Error: err})
 			return
@@ -71,16 +71,16 @@ func (d *decision) opened(input json.RawMessage, by []string) {
 		ToolSet: d.s.Run.ToolSet, Tools: d.p.Tools.Leaves(), Parent: d.s.Run.Parent, Warnings: o.Warns, Hooks: by})
 }
 
-// fits checks a value against a schema, if there is one.
-func (d *decision) fits(schema json.RawMessage, code fault.Code, value json.RawMessage) *fault.Error {
-	if len(schema) == 0 || string(schema) == "null" {
-		return nil
-	}
-	compiled, err := argument.Compile(schema)
+// fits checks a value against a compiled schema of the agent, if it has one.
+func fits(of func() (*argument.Schema, error), code fault.Code, value json.RawMessage) *fault.Error {
+	schema, err := of()
 	if err != nil {
 		return fault.From(err)
 	}
-	if err := compiled.Check(code, value); err != nil {
+	if schema == nil {
+		return nil
+	}
+	if err := schema.Check(code, value); err != nil {
 		return fault.From(err)
 	}
 	return nil
@@ -111,7 +111,7 @@ func (d *decision) final(r *crumbs.ModelResult, message crumbs.Message) {
 func (d *decision) written(c *Closing, message crumbs.Message, reason string) {
 	if len(d.p.Agent.OutputSchema) > 0 {
 		whole := d.joined(append(slices.Clip(d.s.Text), Value{Inline: text(textOf(message))}))
-		if unfit := d.fits(d.p.Agent.OutputSchema, fault.OutputInvalid, whole); unfit != nil {
+		if unfit := fits(d.p.Agent.OutputOf, fault.OutputInvalid, whole); unfit != nil {
 			c.Error = unfit
 			d.keep(c, message)
 			d.attemptFailed(c)
@@ -158,7 +158,7 @@ func (d *decision) structured(c *Closing, message crumbs.Message, reason string)
 	said := strings.TrimSpace(textOf(message))
 	unfit := jsonFault(said)
 	if unfit == nil {
-		unfit = d.fits(d.p.Agent.OutputSchema, fault.OutputInvalid, json.RawMessage(said))
+		unfit = fits(d.p.Agent.OutputOf, fault.OutputInvalid, json.RawMessage(said))
 	}
 	switch {
 	case unfit == nil:
@@ -229,7 +229,7 @@ func (d *decision) parsed(value json.RawMessage) {
 	if len(value) == 0 {
 		value = json.RawMessage("null")
 	}
-	if unfit := d.fits(d.p.Agent.OutputSchema, fault.OutputInvalid, value); unfit != nil {
+	if unfit := fits(d.p.Agent.OutputOf, fault.OutputInvalid, value); unfit != nil {
 		d.unparsed(unfit)
 		return
 	}
@@ -269,7 +269,7 @@ func (d *decision) conclude(output json.RawMessage, reason string) {
 // questions. What hooks made of the output is under the schema too.
 func (d *decision) close(output json.RawMessage, reason string) {
 	if len(d.s.By) > 0 {
-		if unfit := d.fits(d.p.Agent.OutputSchema, fault.OutputInvalid, output); unfit != nil {
+		if unfit := fits(d.p.Agent.OutputOf, fault.OutputInvalid, output); unfit != nil {
 			unfit.Message += "; the hook " + strings.Join(d.s.By, ", ") + " gave it"
 			d.end(Failed, &Result{Error: unfit})
 			return
